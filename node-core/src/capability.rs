@@ -1,5 +1,6 @@
 //! Capabilities of nodes, as far as jobs may ask for them.
 
+use crate::address::Contact;
 use serde::{Deserialize, Serialize};
 
 /// Capabilities of a node; also the least that a job asks of one.
@@ -34,6 +35,13 @@ impl Capability {
             words: self.words.with(other.words),
         }
     }
+}
+
+/// A node that can run something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidate {
+    pub contact: Contact,
+    pub capability: Capability,
 }
 
 /// Words that hold for a node, as `platform = native` or a label of its donor: a set in 64 bits, one bit a word. A word

@@ -59,6 +59,7 @@ mod rates;
 pub mod record;
 pub mod records;
 pub mod replicas;
+pub mod requires;
 pub mod store;
 pub mod ticket;
 pub mod time;

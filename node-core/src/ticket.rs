@@ -73,6 +73,8 @@ services! {
     Circuits,
     /// The tree that knows what nodes can do.
     RnTree,
+    /// The finder for jobs with requirements.
+    Fitting,
 }
 
 impl ServiceId {

@@ -12,6 +12,7 @@ mod delegation;
 mod dialable;
 mod far_guests;
 mod files;
+mod fitting;
 mod greedy;
 mod hostile;
 mod idle_slots;

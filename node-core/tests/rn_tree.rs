@@ -1,8 +1,8 @@
 //! Stories of the tree that knows what nodes can do: it forms from the ring, follows it, and finds who can run what.
 
-use node_core::capability::Capability;
+use node_core::capability::{Candidate, Capability};
 use node_core::keys::Secret;
-use node_core::overlay::rn_tree::{Candidate, RnTree};
+use node_core::overlay::rn_tree::RnTree;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::sync::Arc;

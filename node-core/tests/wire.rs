@@ -31,6 +31,7 @@ use node_core::overlay::tree::{
 };
 use node_core::platform::Platform;
 use node_core::progress::{Checkpoint, Journey, Made, Resume, Span, Version};
+use node_core::requires::Requires;
 use node_core::store::Message as Content;
 use node_core::ticket::Services;
 use node_core::wire::MAX_FRAME;
@@ -46,6 +47,17 @@ use node_core::work::spec::{
 use node_core::work::unit_record::UnitRecord;
 use node_core::{Channel, SealKey, SnapshotRef};
 use sandbox::{End, Limits};
+
+fn requires() -> Requires {
+    Requires {
+        speed: 303,
+        disk_bytes: 304,
+        platform: Some(Platform::Native),
+        os: Some("linux".into()),
+        arch: None,
+        labels: vec![("site".into(), "graz".into())],
+    }
+}
 
 fn template() -> Template {
     Template {
@@ -101,6 +113,7 @@ fn examples() -> Vec<Message> {
             min_speed: 302,
         }),
         owner: OwnedBy::Ring,
+        requires: Box::new(requires()),
     };
     let batch = Batch {
         job,
@@ -205,6 +218,7 @@ fn examples() -> Vec<Message> {
     .chain(connections::signalling_examples())
     .chain(connections::circuits_examples())
     .chain(matching::rn_tree_examples())
+    .chain(matching::fitting_examples())
     .chain(ring_examples())
     .chain(trade::market_examples())
     .chain(trade::ledger_examples())

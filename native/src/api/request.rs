@@ -266,6 +266,7 @@ impl JobRequest {
             max_retries: self.max_retries,
             find,
             owner,
+            requires: Default::default(),
         })
     }
 }
@@ -274,6 +275,10 @@ fn check_owner(owner: OwnerName, find: Find) -> Result<OwnedBy, Problem> {
     match (owner, find) {
         (OwnerName::Gateway, _) => Ok(OwnedBy::Gateway),
         (OwnerName::Ring, Find::Nearest) => Ok(OwnedBy::Ring),
+        (OwnerName::Ring, Find::Fitting) => {
+            let why = "a job with requirements is owned by its gateway; leave out `owner`";
+            Err(Problem::field("owner", why))
+        }
         (OwnerName::Ring, Find::Cheapest(_)) => {
             let why = "a job that buys its places is owned by its gateway, which has the budget; \
                        leave out `owner`, or `find` and the prices";

@@ -427,6 +427,7 @@ fn spec() -> node_core::work::spec::JobSpec {
         max_retries: 0,
         find: Find::Nearest,
         owner: OwnedBy::Gateway,
+        requires: Default::default(),
     }
 }
 

@@ -7,5 +7,6 @@
 
 pub mod cheapest;
 pub mod connected;
+pub mod fitting;
 pub mod nearest;
 pub mod random;

@@ -1,7 +1,7 @@
 //! The node's edge: what drivers feed it, and what it asks of them.
 
 use crate::address::{Address, Contact, Ip};
-use crate::capability::Capability;
+use crate::capability::{Candidate, Capability};
 use crate::channel::{Carrier, Channel};
 use crate::circle::{Located, Point};
 use crate::content::{BlobRef, NotFetched};
@@ -23,7 +23,6 @@ use crate::money::{Micro, Price};
 use crate::overlay::circuits::ends as circuits;
 use crate::overlay::dialback::Standing;
 use crate::overlay::ring::Failure;
-use crate::overlay::rn_tree::Candidate;
 use crate::overlay::signalling::{self, NotOpened};
 use crate::overlay::swarm::Swarm;
 use crate::record::{Key, Refused};

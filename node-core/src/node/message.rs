@@ -59,6 +59,7 @@ messages! {
     Signalling(overlay::signalling::Message): Signalling,
     Circuits(overlay::circuits::Message): CircuitRelay | Circuits,
     RnTree(overlay::rn_tree::Message): RnTree,
+    Fitting(discovery::fitting::Message): Fitting,
 }
 
 impl Message {

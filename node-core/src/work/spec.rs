@@ -6,6 +6,7 @@ use crate::content::NamedData;
 use crate::ids::NodeId;
 use crate::money::Micro;
 use crate::progress::Journey;
+use crate::requires::Requires;
 use sandbox::{End, Limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -26,6 +27,9 @@ pub struct JobSpec {
     /// Node or nodes that own the job's units.
     #[serde(default)]
     pub owner: OwnedBy,
+    /// Requirements on nodes; of meaning with [`Find::Fitting`] alone.
+    #[serde(default)]
+    pub requires: Box<Requires>,
 }
 
 impl JobSpec {
@@ -172,6 +176,8 @@ pub enum Find {
     Nearest,
     /// The cheapest sellers in the markets; the job's owner pays.
     Cheapest(Terms),
+    /// Nodes that have what the job requires: whichever is free first takes a unit.
+    Fitting,
 }
 
 /// Bid limits of a job that buys its places. Its units need a fuel limit.
@@ -188,7 +194,7 @@ pub struct Terms {
 impl Find {
     pub fn terms(&self) -> Option<Terms> {
         match self {
-            Find::Nearest => None,
+            Find::Nearest | Find::Fitting => None,
             Find::Cheapest(terms) => Some(*terms),
         }
     }

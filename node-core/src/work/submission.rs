@@ -4,6 +4,7 @@ use super::spec::{Find, JobSpec, OnLoss, Template, UnitSpec, Units};
 use crate::bounds::Bounds;
 use crate::content::{BlobRef, Data, NamedData};
 use crate::money::Micro;
+use crate::requires::{Requires, Unclear};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -64,6 +65,12 @@ pub enum Unfit {
          (--fuel-limit)"
     )]
     NoFuelLimit,
+    #[error(
+        "only the finder `fitting` looks for nodes that have what a job requires; give find = \"fitting\""
+    )]
+    RequiresFitting,
+    #[error(transparent)]
+    Requires(#[from] Unclear),
     #[error("the most that it may cost is {0}; it has to be above 0")]
     Price(Micro),
     /// The beginning of the variable's name.
@@ -156,6 +163,10 @@ fn check_template(spec: &JobSpec, bounds: &Bounds) -> Result<(), Unfit> {
 }
 
 fn check_find(spec: &JobSpec) -> Result<(), Unfit> {
+    if spec.find != Find::Fitting && *spec.requires != Requires::default() {
+        return Err(Unfit::RequiresFitting);
+    }
+    spec.requires.check()?;
     let Find::Cheapest(terms) = &spec.find else { return Ok(()) };
     if spec.template.limits.fuel == u64::MAX {
         return Err(Unfit::NoFuelLimit);

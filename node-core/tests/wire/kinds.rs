@@ -4,7 +4,7 @@
 //! not compile until a new kind stands in it, and into a list, which the examples have to cover.
 
 use super::*;
-use node_core::discovery::random;
+use node_core::discovery::{fitting, random};
 use node_core::overlay::circuits::{self, Piece, Refusal};
 use node_core::overlay::guests::{self, ToGuest, ToRelay};
 use node_core::overlay::rn_tree;
@@ -64,7 +64,8 @@ kinds!(Message:
     Guests.0: guests::Message,
     Signalling.0: signalling::Message,
     Circuits.0: circuits::Message,
-    RnTree.0: rn_tree::Message
+    RnTree.0: rn_tree::Message,
+    Fitting.0: fitting::Message
 );
 kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
@@ -98,6 +99,10 @@ kinds!(Over: Refused Busy Failed);
 kinds!(circuits::Message: ; ToRelay.0: circuits::ToRelay, ToEnd.0: circuits::ToEnd);
 kinds!(circuits::ToRelay: Open; On.piece: Piece);
 kinds!(circuits::ToEnd: Opened Incoming; Refused.why: Refusal, On.piece: Piece);
+kinds!(fitting::Message: ; ToMeeting.0: fitting::ToMeeting, ToNode.0: fitting::ToNode, ToOwner.0: fitting::ToOwner);
+kinds!(fitting::ToMeeting: Mark Unmark Seek Leave);
+kinds!(fitting::ToNode: Lines Given);
+kinds!(fitting::ToOwner: Claim);
 kinds!(rn_tree::Message: Child NotParent Whole Walk Over);
 kinds!(Piece: Data Room Close);
 kinds!(Refusal: NotRelaying NotHere Full);

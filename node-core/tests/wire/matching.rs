@@ -3,8 +3,8 @@
 use super::*;
 
 pub(super) fn rn_tree_examples() -> Vec<Message> {
-    use node_core::capability::{Capability, Words};
-    use node_core::overlay::rn_tree::{Candidate, Message as M, Over, Summary, Walk};
+    use node_core::capability::{Candidate, Capability, Words};
+    use node_core::overlay::rn_tree::{Message as M, Over, Summary, Walk};
     let contact = contact();
     let capability = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
     let summary = Summary::of(NodeId([5; 32]), capability);
@@ -28,5 +28,24 @@ pub(super) fn rn_tree_examples() -> Vec<Message> {
         M::Over(Box::new(Over { id: 6, found, visited: 8 })),
     ]
     .map(Message::RnTree)
+    .into()
+}
+
+pub(super) fn fitting_examples() -> Vec<Message> {
+    use node_core::capability::{Capability, Words};
+    use node_core::discovery::fitting::{Line, Mark, Message as M, ToMeeting, ToNode, ToOwner};
+    let (owner, job) = (contact(), JobId([2; 16]));
+    let needs = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
+    let mark = Mark { owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7 };
+    [
+        M::ToMeeting(ToMeeting::Mark(mark)),
+        M::ToMeeting(ToMeeting::Unmark { job }),
+        M::ToMeeting(ToMeeting::Seek { contact: owner, capability: needs }),
+        M::ToMeeting(ToMeeting::Leave),
+        M::ToNode(ToNode::Lines(vec![Line { owner, job, score: 8 }])),
+        M::ToNode(ToNode::Given { job, units: 9, left: 11 }),
+        M::ToOwner(ToOwner::Claim { job, at: owner, capability: needs, slots: 10 }),
+    ]
+    .map(Message::Fitting)
     .into()
 }

@@ -325,6 +325,7 @@ impl Liar {
             max_retries: 0,
             find,
             owner: OwnedBy::Gateway,
+            requires: Default::default(),
         };
         to_owner(ToOwner::Submit { job: self.job, spec: Box::new(spec) })
     }

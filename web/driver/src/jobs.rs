@@ -76,6 +76,7 @@ pub fn job(asked: Vec<(String, Setting)>, program: BlobRef, input: Data) -> Resu
         max_retries: 0,
         find: max_price.map_or(Find::Nearest, |price| Find::Cheapest(terms(price))),
         owner: OwnedBy::Gateway,
+        requires: Default::default(),
     })
 }
 

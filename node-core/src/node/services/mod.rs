@@ -11,6 +11,7 @@ mod client;
 mod connected;
 mod dialback;
 mod files;
+mod fitting;
 mod guest;
 mod keeper;
 mod kept_files;
@@ -32,7 +33,9 @@ mod store;
 pub(super) mod tree;
 
 use super::table::{Entry, entry, shown};
-use crate::discovery::{cheapest::Cheapest, connected::Connected, nearest::Nearest, random::Random};
+use crate::discovery::{
+    cheapest::Cheapest, connected::Connected, fitting::Fitting, nearest::Nearest, random::Random,
+};
 use crate::files::{keeper::Keeper as KeptFiles, owner::Owner as Files};
 use crate::ledger::{bank::Bank, client::Client as Purse};
 use crate::market::{buyer::Buyer, owner::Owner as MarketOwner, seller::Seller};
@@ -67,6 +70,7 @@ pub(super) const FULL: &[Entry] = &[
     shown::<Random>,
     shown::<Ring>,
     shown::<RnTree>,
+    shown::<Fitting>,
     shown::<Purse>,
     shown::<Bank>,
     shown::<MarketOwner>,

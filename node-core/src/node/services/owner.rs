@@ -133,6 +133,9 @@ impl Service for Owner {
                 host.event(NodeEvent::Ready);
             }
             Event::Find(query) => node.tell::<Connected>(connected::Command::Find(query)),
+            Event::Want { job, requires, memory_bytes, units } => {
+                node.want(job, &requires, memory_bytes, units);
+            }
             Event::Purchase(purchase) => node.purchase(purchase),
             Event::Settle { ticket, order } => {
                 let ticket = ServiceId::Owner.ticket(ticket);

@@ -1,7 +1,7 @@
 //! The tree that knows what nodes can do. It stands on the ring, which says what this node owns and who owns what lies
 //! above.
 
-use crate::capability::{Capability, Words};
+use crate::capability::Capability;
 use crate::circle::RingId;
 use crate::node::Node;
 use crate::node::config::Config;
@@ -9,8 +9,8 @@ use crate::node::host::{self, Host};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::rn_tree::{Command, Event, Message, Place, RnTree};
-use crate::platform::Platform;
 use crate::protocol::Input;
+use crate::requires::platform_word;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
 
@@ -79,17 +79,15 @@ impl Node {
         Some(Place { contact: member.contact(), range: member.range()? })
     }
 
-    fn capability(&self) -> Capability {
-        let platform = match self.config.platform {
-            Platform::Native => "native",
-            Platform::Browser => "browser",
-        };
+    /// Capability of this node, as finders are told.
+    pub(super) fn capability(&self) -> Capability {
         Capability {
+            // Rounded down: what is promised is there.
             memory: u32::try_from(self.config.memory_bytes >> 20).unwrap_or(u32::MAX),
             speed: self.config.power,
             // Space for units is not bounded by nodes yet.
             disk: 0,
-            words: Words::of("platform", platform),
+            words: platform_word(self.config.platform),
         }
     }
 }

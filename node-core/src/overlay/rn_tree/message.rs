@@ -2,7 +2,7 @@
 
 use super::summary::Summary;
 use crate::address::Contact;
-use crate::capability::Capability;
+use crate::capability::{Candidate, Capability};
 use crate::circle::Point;
 use crate::ids::NodeId;
 use serde::{Deserialize, Serialize};
@@ -45,13 +45,6 @@ pub struct Walk {
     pub above: Option<(Contact, NodeId)>,
     /// The receiver has the subtree of this child behind it, and is the root of what is searched now.
     pub behind: Option<NodeId>,
-}
-
-/// A capable node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Candidate {
-    pub contact: Contact,
-    pub capability: Capability,
 }
 
 /// Outcome of a search.

@@ -19,11 +19,11 @@ mod place;
 mod search;
 mod summary;
 
-pub use message::{BRANCHES_MAX, Candidate, Message, Over, WANTED_MAX, Walk};
+pub use message::{BRANCHES_MAX, Message, Over, WANTED_MAX, Walk};
 pub use summary::Summary;
 
 use crate::address::Contact;
-use crate::capability::Capability;
+use crate::capability::{Candidate, Capability};
 use crate::circle::{Point, Range};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};

@@ -2,9 +2,9 @@
 //! subtree that has nobody, until enough are found (the paper's extended search). It goes from node to node, so that a
 //! visit is one message; the origin hears of its end.
 
-use super::message::{BRANCHES_MAX, Candidate, Message, Over, WANTED_MAX, Walk};
+use super::message::{BRANCHES_MAX, Message, Over, WANTED_MAX, Walk};
 use super::{Event, Rcx, RnTree, Timer};
-use crate::capability::Capability;
+use crate::capability::{Candidate, Capability};
 use crate::ids::NodeId;
 use crate::ticket::Ticket;
 use std::time::Duration;

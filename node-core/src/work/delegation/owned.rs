@@ -400,6 +400,7 @@ pub fn spec_of(part: &Part, units: Units) -> JobSpec {
         priority: part.priority,
         max_retries: part.max_retries,
         find: Find::Nearest,
+        requires: Default::default(),
         owner: OwnedBy::Gateway,
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::NotRunnable;
 use crate::finding::{Bought, Found, Offer, Purchase, Query};
 use crate::ids::{BlobId, JobId, NodeId, UnitId};
 use crate::progress::Version;
+use crate::requires::Requires;
 use crate::work::delegation::OfRing;
 use bytes::Bytes;
 use std::collections::BTreeSet;
@@ -52,6 +53,17 @@ pub enum Command {
     },
     /// Forget a job that has ended, with its results and their content.
     Forget(JobId),
+    /// A node keeps slots for so many units of the job. Answers [`Event::Want`], in parts.
+    Claimed {
+        job: JobId,
+        node: NodeId,
+        units: u32,
+    },
+    /// Why units of the job wait, for the submitter.
+    Short {
+        job: JobId,
+        why: String,
+    },
     /// Answers [`Event::Commit`].
     Committed {
         ticket: u64,
@@ -149,6 +161,13 @@ pub enum Event {
         why: String,
     },
     Find(Query),
+    /// So many units of the job wait for nodes that have what it requires; 0: none does any more.
+    Want {
+        job: JobId,
+        requires: Box<Requires>,
+        memory_bytes: u64,
+        units: u32,
+    },
     /// Buy places; each wish is answered.
     Purchase(Purchase),
     /// Have the bank do this.

@@ -193,6 +193,8 @@ impl Owner {
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
             Input::Timer(Timer::Look) | Input::Command(Command::Room) => self.look(cx),
             Input::Command(Command::Found(found)) => self.found(found, cx),
+            Input::Command(Command::Claimed { job, node, units }) => self.claimed(job, node, units, cx),
+            Input::Command(Command::Short { job, why }) => self.short(job, why, cx),
             Input::Command(Command::Bought(bought)) => self.bought(bought, cx),
             Input::Command(Command::Settled { ticket, outcome }) => self.settled(ticket, outcome, cx),
             Input::Command(Command::Holding(held)) => self.bank_holds(held),

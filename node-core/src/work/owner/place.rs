@@ -17,7 +17,7 @@ use crate::work::bounds::REASON_MAX;
 use crate::work::message::{Cause, Lease, ToRunner, UnitGrant};
 use crate::work::payments::{Act, Deal};
 use crate::work::rows;
-use crate::work::spec::OnLoss;
+use crate::work::spec::{Find, OnLoss};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -58,6 +58,10 @@ impl Owner {
                 continue;
             }
             let Some(job) = self.jobs.get_mut(&id) else { continue };
+            if job.spec.find == Find::Fitting {
+                self.want(id, cx);
+                continue;
+            }
             let (units, memory_bytes) = (self.book.open(id), job.spec.template.limits.memory_bytes);
             let ended = self.book.units(id).map_or(0, Units::ended);
             let query = self.next_ticket;
@@ -193,6 +197,36 @@ impl Owner {
             Self::to_runner(runner, ToRunner::Pause { unit, paused: true }, cx);
         }
         self.delegate(cx, |it, _| it.name_successors(runner, &placed));
+    }
+
+    /// Has the job's waiting units wait for nodes that have what it requires.
+    fn want(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        let job = self.jobs.get(&id).filter(|job| job.is_active());
+        let (requires, memory_bytes) = job.map_or_else(Default::default, |job| {
+            (job.spec.requires.clone(), job.spec.template.limits.memory_bytes)
+        });
+        let units = job.map_or(0, |_| self.book.open(id));
+        cx.emit(Event::Want { job: id, requires, memory_bytes, units });
+    }
+
+    /// A node has claimed units of the job, and keeps slots for them.
+    pub(super) fn claimed(&mut self, id: JobId, node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
+        let unused = match self.jobs.get(&id).is_some_and(|job| job.is_active()) {
+            true => self.grant(node, id, units, cx),
+            false => units,
+        };
+        Self::unused(node, unused, cx);
+        // The finder may have been told of more in the meantime than there are.
+        self.want(id, cx);
+        self.touch(id, cx);
+    }
+
+    /// Units of the job wait, for this reason.
+    pub(super) fn short(&mut self, id: JobId, why: String, cx: &mut Cx<'_, Self>) {
+        if let Some(job) = self.jobs.get_mut(&id) {
+            job.shortage = Some(why);
+            self.touch(id, cx);
+        }
     }
 
     /// Buys places for the job's waiting units.

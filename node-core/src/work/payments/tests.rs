@@ -39,6 +39,7 @@ fn spec(most: u64, most_job: Option<u64>) -> JobSpec {
             min_speed: 0,
         }),
         owner: OwnedBy::Gateway,
+        requires: Default::default(),
     }
 }
 

@@ -69,6 +69,7 @@ impl World {
             max_retries: 0,
             find: Find::default(),
             owner: OwnedBy::default(),
+            requires: Default::default(),
         }
     }
 

@@ -1,0 +1,218 @@
+//! Marks of jobs that wait, and idle nodes that wait for them: what a meeting node keeps, and what a capable node keeps
+//! of the marks that were left with it.
+
+use super::message::{Line, Mark};
+use crate::address::Contact;
+use crate::capability::Capability;
+use crate::ids::{JobId, NodeId};
+use crate::time::Time;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Marks that a node keeps. Our choice: 32 meeting nodes have room for 250,000 jobs that wait, in some 2 MB each.
+const MARKS: usize = 16 << 10;
+
+/// Marks of one owner. A job has one at a meeting node, however many units it has. Our choice: a quarter, so that who
+/// submits 10,000 jobs leaves room for others.
+const OF_ONE: usize = MARKS / 4;
+
+/// Idle nodes that a meeting node keeps. Our choice: of 10,000 idle nodes each is at 2 of 32.
+const PARKED: usize = 4096;
+
+/// Time after which a mark is thrown away; its owner renews it before.
+const LAPSE: Duration = Duration::from_secs(600);
+
+/// Time after which a parked node is forgotten; it parks elsewhere before.
+const LEAVES: Duration = Duration::from_secs(90);
+
+/// Lines of one answer. Our choice: most often the first one is still there.
+pub(super) const LINES: usize = 4;
+
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// By owner and job.
+    marks: BTreeMap<(NodeId, JobId), Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    owner: Contact,
+    needs: Capability,
+    /// Score of the mark is its age since then, which its scarcity has moved back.
+    since: i64,
+    heard: Time,
+}
+
+fn millis(time: Time) -> i64 {
+    i64::try_from(time.0 / 1000).unwrap_or(i64::MAX)
+}
+
+impl Marks {
+    /// Keeps a mark, in place of an earlier one of the job. Says whether there was room for it.
+    pub(super) fn put(&mut self, mark: &Mark, now: Time) -> bool {
+        let key = (mark.owner.id, mark.job);
+        if !self.marks.contains_key(&key) {
+            self.marks.retain(|_, kept| now.since(kept.heard) < LAPSE);
+            if self.marks.len() >= MARKS || self.of(mark.owner.id) >= OF_ONE {
+                return false;
+            }
+        }
+        let since = millis(now) - i64::from(mark.age_ms) - i64::from(mark.bonus_ms);
+        self.marks.insert(key, Kept { owner: mark.owner, needs: mark.needs, since, heard: now });
+        true
+    }
+
+    fn of(&self, owner: NodeId) -> usize {
+        self.marks.range((owner, JobId([0; 16]))..=(owner, JobId([255; 16]))).count()
+    }
+
+    pub(super) fn remove(&mut self, owner: NodeId, job: JobId) {
+        self.marks.remove(&(owner, job));
+    }
+
+    /// The owner is dead.
+    pub(super) fn forget(&mut self, owner: NodeId) {
+        self.marks.retain(|(of, _), _| *of != owner);
+    }
+
+    /// Marks of jobs that a node with these capabilities can run, the best first.
+    pub(super) fn best_for(&self, node: &Capability, now: Time) -> Vec<Line> {
+        let fitting =
+            self.marks.iter().filter(|(_, kept)| node.covers(&kept.needs) && now.since(kept.heard) < LAPSE);
+        let mut all: Vec<(i64, (NodeId, JobId), Contact)> =
+            fitting.map(|(key, kept)| (kept.since, *key, kept.owner)).collect();
+        all.sort_unstable_by_key(|(since, key, _)| (*since, *key));
+        let score = |since: i64| u32::try_from(millis(now) - since).unwrap_or(u32::MAX);
+        let lines = all.into_iter().take(LINES);
+        lines.map(|(since, (_, job), owner)| Line { owner, job, score: score(since) }).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.marks.len()
+    }
+
+    pub(super) fn check(&self) {
+        assert!(self.marks.len() <= MARKS, "marks are bounded");
+    }
+}
+
+/// Idle nodes.
+#[derive(Debug, Default)]
+pub(super) struct Parked {
+    nodes: BTreeMap<NodeId, (Contact, Capability, Time)>,
+}
+
+impl Parked {
+    pub(super) fn park(&mut self, contact: Contact, capability: Capability, now: Time) {
+        self.nodes.retain(|_, (_, _, at)| now.since(*at) < LEAVES);
+        if self.nodes.len() < PARKED || self.nodes.contains_key(&contact.id) {
+            self.nodes.insert(contact.id, (contact, capability, now));
+        }
+        // Else it has other meeting nodes.
+    }
+
+    pub(super) fn remove(&mut self, node: NodeId) {
+        self.nodes.remove(&node);
+    }
+
+    /// Takes the node out that can do least of those that can do this: others are kept for jobs that need more.
+    pub(super) fn take_for(&mut self, needs: &Capability, now: Time) -> Option<Contact> {
+        let all = || self.nodes.values().map(|(_, capability, _)| capability);
+        let most = all().fold(Capability::default(), |most, one| most.join(one));
+        let fitting =
+            self.nodes.iter().filter(|(_, (_, one, at))| now.since(*at) < LEAVES && one.covers(needs));
+        let least = fitting.min_by_key(|(node, (_, one, _))| (weight(one, &most), **node));
+        let node = least.map(|(node, _)| *node)?;
+        self.nodes.remove(&node).map(|(contact, ..)| contact)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(super) fn check(&self) {
+        assert!(self.nodes.len() <= PARKED, "parked nodes are bounded");
+    }
+}
+
+/// How much a node can do beside the most there is: thousandths of each size, and a word as much as a tenth of one.
+fn weight(one: &Capability, most: &Capability) -> u64 {
+    let parts = one.sizes().into_iter().zip(most.sizes());
+    let sizes: u64 = parts.map(|(one, most)| u64::from(one) * 1000 / u64::from(most.max(1))).sum();
+    sizes + 100 * u64::from(one.words.0.count_ones())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Ip;
+
+    fn contact(at: u8) -> Contact {
+        Contact { ip: Ip([at; 16]), id: NodeId([at; 32]), port: 4001 }
+    }
+
+    fn needs(memory: u32) -> Capability {
+        Capability { memory, ..Capability::default() }
+    }
+
+    fn job(number: u64) -> JobId {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&number.to_le_bytes());
+        JobId(id)
+    }
+
+    fn mark(owner: u8, number: u64, memory: u32, age_s: u32, bonus_s: u32) -> Mark {
+        let (age_ms, bonus_ms) = (age_s * 1000, bonus_s * 1000);
+        Mark { owner: contact(owner), job: job(number), needs: needs(memory), units: 1, age_ms, bonus_ms }
+    }
+
+    fn at(s: u64) -> Time {
+        Time(s * 1_000_000)
+    }
+
+    fn numbers(marks: &Marks, node: u32, now: Time) -> Vec<u8> {
+        marks.best_for(&needs(node), now).iter().map(|line| line.job.0[0]).collect()
+    }
+
+    #[test]
+    fn a_node_takes_the_job_with_the_most_of_age_and_scarcity_that_it_can_run() {
+        let mut marks = Marks::default();
+        for mark in
+            [mark(1, 1, 10, 50, 0), mark(1, 2, 20, 0, 60), mark(2, 3, 10, 55, 0), mark(2, 4, 90, 500, 0)]
+        {
+            assert!(marks.put(&mark, at(100)));
+        }
+        assert_eq!(numbers(&marks, 50, at(100)), [2, 3, 1]);
+        assert_eq!(numbers(&marks, 15, at(100)), [3, 1], "what it cannot run it is not told");
+        assert_eq!(marks.best_for(&needs(15), at(130))[0].score, 85_000);
+        marks.remove(contact(1).id, job(2));
+        marks.forget(contact(2).id);
+        assert_eq!(numbers(&marks, 99, at(100)), [1]);
+        assert!(numbers(&marks, 99, at(100) + LAPSE).is_empty());
+    }
+
+    #[test]
+    fn marks_of_one_owner_leave_room_for_others() {
+        let mut marks = Marks::default();
+        let taken = (0..10_000).filter(|number| marks.put(&mark(1, *number, 1, 0, 0), at(0))).count();
+        assert_eq!((taken, marks.len()), (OF_ONE, OF_ONE));
+        assert!(marks.put(&mark(1, 5, 1, 9, 0), at(0)), "one that is known is renewed");
+        assert!(marks.put(&mark(2, 5, 1, 0, 0), at(0)));
+        assert!(marks.put(&mark(1, 20_000, 1, 0, 0), at(0) + LAPSE), "the others have lapsed");
+        assert_eq!(marks.len(), 1);
+    }
+
+    #[test]
+    fn the_idle_node_that_can_do_least_is_taken() {
+        let mut parked = Parked::default();
+        for (node, memory) in [(1, 80), (2, 40), (3, 60)] {
+            parked.park(contact(node), needs(memory), at(0));
+        }
+        assert_eq!(parked.take_for(&needs(50), at(1)), Some(contact(3)));
+        assert_eq!(parked.take_for(&needs(50), at(1)), Some(contact(1)));
+        assert_eq!(parked.take_for(&needs(50), at(1)), None);
+        assert_eq!(parked.take_for(&needs(0), at(0) + LEAVES), None, "it has parked elsewhere since");
+        parked.park(contact(4), needs(1), at(200));
+        assert_eq!(parked.len(), 1);
+    }
+}

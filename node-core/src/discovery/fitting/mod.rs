@@ -1,0 +1,215 @@
+//! The finder for jobs with requirements: late binding by pull. A job that waits is *marked* at two of 32 meeting nodes,
+//! a scarce one also at nodes that can run it; a node with a free slot takes the mark with the most of age and scarcity
+//! that it knows of, and claims it at the job's owner, who alone decides.
+//!
+//! | file | what it knows |
+//! |---|---|
+//! | `waiting` | jobs of this node that wait |
+//! | `idle` | slots of this node, and its look for jobs |
+//! | `marks` | marks that are left here, and idle nodes that are parked here |
+//! | `meetings` | who is where jobs and nodes meet |
+//!
+//! *Departure.* Paper `match`, section 2, binds early: the owner chooses a run node, in whose queue the job waits, first
+//! come first served. The queue of a run node is one of marks here: whoever is free first takes a job, and nobody waits
+//! behind a long one while others idle.
+
+mod idle;
+mod marks;
+mod meetings;
+mod message;
+mod waiting;
+
+pub use message::{Line, Mark, Message, ToMeeting, ToNode, ToOwner};
+
+use crate::address::Contact;
+use crate::capability::{Candidate, Capability};
+use crate::circle::Point;
+use crate::ids::{JobId, NodeId};
+use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::time::Time;
+use crate::under_way::UnderWay;
+use idle::Idle;
+use marks::{Marks, Parked};
+use meetings::Meetings;
+use std::collections::BTreeMap;
+use waiting::Waiting;
+
+/// A node's part in it: as an owner of jobs, as a runner, and as a meeting node.
+#[derive(Debug, Default)]
+pub struct Fitting {
+    /// Others dial this node there; who is not dialled takes no part yet.
+    me: Option<Contact>,
+    waiting: BTreeMap<JobId, Waiting>,
+    /// Searches for nodes that can run a job.
+    searches: UnderWay<JobId>,
+    idle: Idle,
+    marks: Marks,
+    parked: Parked,
+    meetings: Meetings,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    Look,
+    Kept(NodeId),
+    Renew(JobId),
+}
+
+#[derive(Clone, Debug)]
+pub enum Command {
+    Me(Option<Contact>),
+    /// Slots of this node, and how many are busy for whom.
+    Load {
+        capability: Capability,
+        slots: u32,
+        busy: Vec<(NodeId, u32)>,
+    },
+    /// So many units of a job wait for nodes that cover these needs, as `share` thousandths of all do; 0: none does any
+    /// more.
+    Want {
+        job: JobId,
+        needs: Capability,
+        units: u32,
+        share: u16,
+    },
+    /// The owner of a meeting point.
+    Located {
+        number: u64,
+        owner: Option<Contact>,
+    },
+    /// Nodes that can run a job, busy or not.
+    Capable {
+        number: u64,
+        found: Vec<Candidate>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Lookup {
+        number: u64,
+        key: Point,
+    },
+    /// Look for nodes that can run this.
+    Search {
+        number: u64,
+        needs: Capability,
+        wanted: u16,
+    },
+    /// So many units of the job go to this node.
+    Claimed {
+        job: JobId,
+        node: Contact,
+        units: u32,
+    },
+    /// Too many jobs wait, or nobody can dial this node: the job is not marked anywhere.
+    NotMarked {
+        job: JobId,
+    },
+    /// Slots of this node are kept for an owner.
+    Reserved {
+        owner: NodeId,
+        slots: u32,
+        until: Time,
+    },
+}
+
+type Fcx<'a> = Cx<'a, Fitting>;
+
+impl Protocol for Fitting {
+    type Message = Message;
+    type Timer = Timer;
+    type Command = Command;
+    type Event = Event;
+
+    fn handle(&mut self, input: InputOf<Self>, cx: &mut Fcx<'_>) {
+        match input {
+            Input::Up(_) | Input::Down(_) => {}
+            Input::Unreachable(peer) => self.gone(peer, cx),
+            Input::Command(command) => self.command(command, cx),
+            Input::Message { from, message: Message::ToMeeting(said) } => self.meet(from, said, cx),
+            Input::Message { from, message: Message::ToNode(ToNode::Lines(lines)) } => {
+                self.told(from, lines, cx);
+            }
+            Input::Message { from, message: Message::ToNode(ToNode::Given { job, units, left }) } => {
+                self.given(from, job, (units, left), cx);
+            }
+            Input::Message {
+                from,
+                message: Message::ToOwner(ToOwner::Claim { job, at, capability, slots }),
+            } => self.claimed(from, job, (at, capability, slots), cx),
+            Input::Timer(Timer::Look) => self.look_late(cx),
+            Input::Timer(Timer::Kept(owner)) => self.kept_over(owner, cx),
+            Input::Timer(Timer::Renew(job)) => self.mark(job, cx),
+        }
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.waiting.len() <= waiting::JOBS, "jobs that wait are bounded");
+        self.marks.check();
+        self.parked.check();
+        self.check_idle();
+    }
+}
+
+impl Fitting {
+    /// Marks that are left at this node, and idle nodes that are parked here.
+    pub fn kept(&self) -> (usize, usize) {
+        (self.marks.len(), self.parked.len())
+    }
+
+    fn command(&mut self, command: Command, cx: &mut Fcx<'_>) {
+        match command {
+            Command::Me(me) => {
+                self.me = me;
+                self.look_if_idle(cx);
+            }
+            Command::Load { capability, slots, busy } => self.load(capability, slots, &busy, cx),
+            Command::Want { job, needs, units, share } => self.want(job, needs, units, share, cx),
+            Command::Located { number, owner } => self.meetings.located(number, owner, cx),
+            Command::Capable { number, found } => self.capable(number, &found, cx),
+        }
+    }
+
+    fn gone(&mut self, peer: NodeId, cx: &mut Fcx<'_>) {
+        self.meetings.gone(peer);
+        self.parked.remove(peer);
+        self.owner_gone(peer, cx);
+    }
+
+    /// A word to this node as a meeting node, or as one that can run a job.
+    fn meet(&mut self, from: NodeId, said: ToMeeting, cx: &mut Fcx<'_>) {
+        match said {
+            ToMeeting::Mark(mark) if mark.owner.id != from => {
+                cx.fault(from, "marks a job of another node".into());
+            }
+            ToMeeting::Mark(mark) => self.marked(&mark, cx),
+            ToMeeting::Unmark { job } => self.marks.remove(from, job),
+            ToMeeting::Seek { contact, .. } if contact.id != from => {
+                cx.fault(from, "seeks jobs for another node".into());
+            }
+            ToMeeting::Seek { contact, capability } => {
+                let lines = self.marks.best_for(&capability, cx.now);
+                if lines.is_empty() {
+                    self.parked.park(contact, capability, cx.now);
+                }
+                cx.send(from, Message::ToNode(ToNode::Lines(lines)));
+            }
+            ToMeeting::Leave => self.parked.remove(from),
+        }
+    }
+
+    /// A mark has come: as many parked nodes are told of it as units wait, those first that can do least.
+    fn marked(&mut self, mark: &Mark, cx: &mut Fcx<'_>) {
+        if !self.marks.put(mark, cx.now) {
+            return;
+        }
+        let line =
+            Line { owner: mark.owner, job: mark.job, score: mark.age_ms.saturating_add(mark.bonus_ms) };
+        for _ in 0..mark.units {
+            let Some(node) = self.parked.take_for(&mark.needs, cx.now) else { break };
+            cx.send_to(node, Message::ToNode(ToNode::Lines(vec![line])));
+        }
+        self.marked_here(line, &mark.needs, cx);
+    }
+}

@@ -1,0 +1,110 @@
+//! The finder for jobs with requirements. The tree that knows what nodes can do says how many can run a job, and who.
+
+use crate::circle::RingId;
+use crate::discovery::connected::{self, Connected};
+use crate::discovery::fitting::{Command, Event, Fitting, Message};
+use crate::node::Node;
+use crate::node::config::Config;
+use crate::node::host::{Host, NodeEvent};
+use crate::node::notes::{Note, Reply};
+use crate::node::table::Service;
+use crate::overlay::rn_tree::{self, RnTree};
+use crate::protocol::Input;
+use crate::requires::Requires;
+use crate::ticket::ServiceId;
+use crate::wire::Framed;
+use crate::work::owner::{self, Owner};
+use crate::work::runner::{self, Runner};
+use crate::{JobId, address::Address};
+
+impl Framed for Message {
+    fn service(&self) -> ServiceId {
+        ServiceId::Fitting
+    }
+}
+
+impl Service for Fitting {
+    const ID: ServiceId = ServiceId::Fitting;
+    const NAME: &'static str = "fitting";
+    type Beside = ();
+
+    fn open(config: &Config) -> Option<Self> {
+        (config.rn_tree && config.ring.is_some()).then(Fitting::default)
+    }
+
+    fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
+        match *note {
+            Note::Unreachable(peer) => node.give::<Self>(Input::Unreachable(peer)),
+            Note::Me(me) => node.tell::<Self>(Command::Me(Some(me))),
+            Note::Guest => node.tell::<Self>(Command::Me(None)),
+            Note::Load { slots, busy } => {
+                let capability = node.capability();
+                node.tell::<Self>(Command::Load { capability, slots, busy: busy.to_vec() });
+            }
+            _ => {}
+        }
+    }
+
+    fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
+        node.tell::<Self>(match reply {
+            Reply::Located(found) => {
+                Command::Located { number, owner: found.ok().map(|found| found.owner.contact) }
+            }
+            Reply::Capable { found, .. } => Command::Capable { number, found },
+            _ => return,
+        });
+    }
+
+    fn on_event(node: &mut Node, event: Event, host: &mut dyn Host) {
+        match event {
+            Event::Lookup { number, key } => {
+                node.look_up(ServiceId::Fitting.ticket(number), RingId::NODES, key, host);
+            }
+            Event::Search { number, needs, wanted } => {
+                let ticket = ServiceId::Fitting.ticket(number);
+                node.tell::<RnTree>(rn_tree::Command::Find { ticket, needs, wanted });
+            }
+            Event::Claimed { job, node: at, units } => {
+                // It may have been connected for the claim alone.
+                node.reach_for_now(&Address::from(at), host);
+                (0..units).for_each(|_| node.tell::<Connected>(connected::Command::Placed { node: at.id }));
+                node.tell::<Owner>(owner::Command::Claimed { job, node: at.id, units });
+            }
+            Event::NotMarked { job } => {
+                let why = "too many jobs wait here, or nobody can dial this node".into();
+                node.tell::<Owner>(owner::Command::Short { job, why });
+            }
+            Event::Reserved { owner, slots, until } => {
+                host.event(NodeEvent::Reserved { owner, slots, hops: 1 });
+                node.tell::<Runner>(runner::Command::Reserved { owner, slots, until });
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Has units of a job wait for nodes that cover its needs.
+    pub(super) fn want(&mut self, job: JobId, requires: &Requires, memory_bytes: u64, units: u32) {
+        if !self.has::<Fitting>() {
+            let why = "this swarm has no finder for jobs with requirements".into();
+            return self.tell::<Owner>(owner::Command::Short { job, why });
+        }
+        let needs = requires.needs(memory_bytes);
+        let whole = self.state::<RnTree>().and_then(RnTree::whole);
+        // Until the tree has told, as many can as there are.
+        let share = whole.as_ref().map_or(1.0, |whole| whole.share(&needs));
+        if let Some(whole) = whole.filter(|_| units > 0) {
+            let nodes = whole.nodes();
+            let why = match (share * f64::from(nodes)).round() as u32 {
+                _ if share == 0.0 => {
+                    format!(
+                        "none of the {nodes} nodes of the swarm has what it requires; ask for less, or wait"
+                    )
+                }
+                can => format!("about {} of {nodes} nodes can run it, and all of them are busy", can.max(1)),
+            };
+            self.tell::<Owner>(owner::Command::Short { job, why });
+        }
+        self.tell::<Fitting>(Command::Want { job, needs, units, share: (share * 1000.0) as u16 });
+    }
+}

@@ -1,0 +1,150 @@
+//! Requirements of a job on the nodes that run it.
+
+use crate::capability::{Capability, Words};
+use crate::platform::Platform;
+use serde::{Deserialize, Serialize};
+
+/// Labels that a job may ask for. Our choice: nobody names more by hand.
+pub const LABELS_MAX: usize = 16;
+
+/// Bytes of a key or a value of a label. Our choice: a name, not a text.
+pub const LABEL_MAX: usize = 64;
+
+/// Requirements of a job beside its memory limit; by default none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Requires {
+    /// Least speed of a slot, fuel a second; 0: any.
+    pub speed: u64,
+    /// Least space on disk, bytes; 0: any.
+    pub disk_bytes: u64,
+    /// The kind of engine; none: any will do.
+    pub platform: Option<Platform>,
+    /// Operating system and processor, as Rust names them: `linux`, `x86_64`; none: any will do.
+    pub os: Option<String>,
+    pub arch: Option<String>,
+    /// Labels that the donor has set, key and value.
+    pub labels: Vec<(String, String)>,
+}
+
+/// Why nobody takes requirements: what to give instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unclear {
+    #[error("{0} labels are asked for; give at most {LABELS_MAX}")]
+    Labels(usize),
+    /// The beginning of the word.
+    #[error("{0:?} is no word of a label: give 1 to {LABEL_MAX} letters, digits, `-`, `_`, `.` or `/`")]
+    Word(String),
+    #[error("the label {0:?} is asked for twice")]
+    Twice(String),
+}
+
+/// Word that all nodes of a kind have.
+pub fn platform_word(platform: Platform) -> Words {
+    Words::of(
+        "platform",
+        match platform {
+            Platform::Native => "native",
+            Platform::Browser => "browser",
+        },
+    )
+}
+
+/// Word of a donor's label, which is none of the words that nodes have by themselves.
+pub fn label_word(key: &str, value: &str) -> Words {
+    Words::of(&format!("label {key}"), value)
+}
+
+/// Speed in the unit of [`Capability::speed`], rounded up.
+pub fn in_millions(fuel_a_second: u64) -> u32 {
+    u32::try_from(fuel_a_second.div_ceil(1_000_000)).unwrap_or(u32::MAX)
+}
+
+/// Bytes in the unit of [`Capability::memory`] and [`Capability::disk`], rounded up.
+pub fn in_mib(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX)
+}
+
+impl Requires {
+    /// # Errors
+    /// [`Unclear`] names the first thing that is out of bounds.
+    pub fn check(&self) -> Result<(), Unclear> {
+        if self.labels.len() > LABELS_MAX {
+            return Err(Unclear::Labels(self.labels.len()));
+        }
+        let labels = self.labels.iter().flat_map(|(key, value)| [key, value]);
+        for word in labels.chain(&self.os).chain(&self.arch) {
+            check_word(word)?;
+        }
+        for (at, (key, _)) in self.labels.iter().enumerate() {
+            if self.labels[..at].iter().any(|(earlier, _)| earlier == key) {
+                return Err(Unclear::Twice(key.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The least that a node must have for units with this memory limit.
+    pub fn needs(&self, memory_bytes: u64) -> Capability {
+        let named = [("os", &self.os), ("arch", &self.arch)];
+        let named = named.into_iter().filter_map(|(key, value)| Some(Words::of(key, value.as_ref()?)));
+        let labels = self.labels.iter().map(|(key, value)| label_word(key, value));
+        let words = named.chain(labels).chain(self.platform.map(platform_word));
+        Capability {
+            memory: in_mib(memory_bytes),
+            speed: in_millions(self.speed),
+            disk: in_mib(self.disk_bytes),
+            words: words.fold(Words::NONE, Words::with),
+        }
+    }
+}
+
+/// A word that a donor or a submitter may use.
+///
+/// # Errors
+/// [`Unclear::Word`] if it is none.
+pub fn check_word(word: &str) -> Result<(), Unclear> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
+    match (1..=LABEL_MAX).contains(&word.len()) && word.chars().all(allowed) {
+        true => Ok(()),
+        false => Err(Unclear::Word(word.chars().take(LABEL_MAX).collect())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(all: &[(&str, &str)]) -> Requires {
+        let labels = all.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        Requires { labels, ..Requires::default() }
+    }
+
+    #[test]
+    fn requirements_are_what_a_node_must_have_at_least() {
+        let requires = Requires {
+            speed: 1_500_000,
+            disk_bytes: 1,
+            platform: Some(Platform::Native),
+            os: Some("linux".into()),
+            ..labels(&[("site", "graz")])
+        };
+        assert_eq!(requires.check(), Ok(()));
+        let needs = requires.needs(64 << 10);
+        assert_eq!(needs.sizes(), [1, 2, 1]);
+        let all = [platform_word(Platform::Native), Words::of("os", "linux"), label_word("site", "graz")];
+        assert_eq!(needs.words, all.into_iter().fold(Words::NONE, Words::with));
+        assert_eq!(Requires::default().needs(2 << 20), Capability { memory: 2, ..Capability::default() });
+    }
+
+    #[test]
+    fn words_that_nobody_could_set_are_refused() {
+        let many: Vec<(String, String)> = (0..17).map(|at| (format!("k{at}"), "v".into())).collect();
+        assert_eq!(Requires { labels: many, ..Requires::default() }.check(), Err(Unclear::Labels(17)));
+        assert_eq!(labels(&[("a b", "c")]).check(), Err(Unclear::Word("a b".into())));
+        assert_eq!(labels(&[("a", "")]).check(), Err(Unclear::Word(String::new())));
+        assert_eq!(labels(&[("a", "b"), ("a", "c")]).check(), Err(Unclear::Twice("a".into())));
+        let os = Requires { os: Some("x".repeat(65)), ..Requires::default() };
+        assert_eq!(os.check(), Err(Unclear::Word("x".repeat(64))));
+    }
+}

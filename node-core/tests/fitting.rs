@@ -1,0 +1,108 @@
+//! Stories of jobs with requirements: each unit runs on a node that has what its job requires, whichever is free first.
+
+use node_core::keys::Secret;
+use node_core::requires::Requires;
+use node_core::work::spec::{Find, JobSpec};
+use node_core::{Config, JobId, Platform};
+use simulator::World;
+use std::sync::Arc;
+use std::time::Duration;
+
+const A_MINUTE: Duration = Duration::from_secs(60);
+const NODES: usize = 13;
+
+fn secret(at: usize) -> Secret {
+    Secret::from_bytes(&[at as u8 + 1; 32])
+}
+
+/// The gateway runs nothing; every third node is fast.
+fn config(at: usize) -> Config {
+    Config {
+        gateway: at == 0,
+        founds: at == 0,
+        slots: u32::from(at != 0),
+        port: Some(4001),
+        power: if is_fast(at) { 3000 } else { 1000 },
+        ring: Some(Arc::default()),
+        rn_tree: true,
+        ..Config::default()
+    }
+}
+
+fn is_fast(at: usize) -> bool {
+    at % 3 == 1
+}
+
+fn swarm(seed: u64) -> World {
+    let mut world = World::seed(seed);
+    for at in 0..NODES {
+        world.add_keyed(config(at), &secret(at));
+        if at > 0 {
+            world.connect(at, 0);
+        }
+    }
+    world.run_for(A_MINUTE * 3);
+    world
+}
+
+fn fitting(world: &mut World, units: u32, requires: Requires) -> JobSpec {
+    JobSpec { find: Find::Fitting, requires: Box::new(requires), ..world.sweep(0, units) }
+}
+
+fn submit(world: &mut World, units: u32, requires: Requires) -> JobId {
+    let spec = fitting(world, units, requires);
+    world.submit(0, spec)
+}
+
+fn fast() -> Requires {
+    Requires { speed: 2_000_000_000, ..Requires::default() }
+}
+
+/// Nodes that gave units to the job, when it is done.
+fn runners(world: &mut World, job: JobId, units: u32) -> Vec<usize> {
+    let is_over = |w: &World| w.node(0).job(job).is_some_and(|job| job.state.is_over());
+    world.run_until(A_MINUTE * 10, "the job is done", is_over);
+    let done = world.node(0).job(job).unwrap();
+    let counted: u64 = done.by_node.iter().map(|(_, units, _)| units).sum();
+    assert_eq!((counted, done.failed), (u64::from(units), 0), "seed {}", world.seed);
+    let mut nodes: Vec<usize> = done.by_node.iter().filter_map(|(node, ..)| world.find(*node)).collect();
+    nodes.sort_unstable();
+    nodes
+}
+
+#[test]
+fn each_unit_runs_where_its_job_requires() {
+    for seed in 0..5 {
+        let mut world = swarm(seed);
+        let hard = submit(&mut world, 40, fast());
+        let easy = submit(&mut world, 40, Requires::default());
+        let (hard, easy) = (runners(&mut world, hard, 40), runners(&mut world, easy, 40));
+        assert!(hard.iter().all(|at| is_fast(*at)), "seed {seed}: {hard:?}");
+        assert!(hard.len() >= 3, "seed {seed}: fast nodes share the work: {hard:?}");
+        assert!(easy.len() >= 6, "seed {seed}: all nodes share it: {easy:?}");
+    }
+}
+
+#[test]
+fn nobody_runs_what_no_node_can_and_the_submitter_hears_of_it() {
+    let mut world = swarm(1);
+    let browser = Requires { platform: Some(Platform::Browser), ..Requires::default() };
+    let job = submit(&mut world, 2, browser);
+    world.run_for(A_MINUTE * 3);
+    let view = world.node(0).job(job).unwrap();
+    assert!(!view.state.is_over() && view.by_node.is_empty());
+    let why = &view.reason;
+    assert!(why.contains("none of the 12 nodes of the swarm has what it requires"), "{why}");
+}
+
+#[test]
+fn units_of_a_node_that_dies_are_claimed_by_others() {
+    for seed in 0..5 {
+        let mut world = swarm(seed);
+        let job = submit(&mut world, 40, fast());
+        world.run_for(Duration::from_secs(2));
+        world.crash(4);
+        let hard = runners(&mut world, job, 40);
+        assert!(hard.iter().all(|at| is_fast(*at)), "seed {seed}: {hard:?}");
+    }
+}
