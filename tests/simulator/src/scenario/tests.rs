@@ -63,7 +63,8 @@ fn what_is_wrong_is_named_with_its_line() {
 fn a_scenario_is_about_one_thing() {
     let error = refused("[discovery]", "[churn]\nfault = []\nasked = 0.1\n[discovery]");
     assert!(
-        error.contains("one of [discovery], [traffic], [churn], [guests], [ring] and [market]"),
+        error
+            .contains("one of [discovery], [traffic], [churn], [guests], [ring], [market] and [matchmaking]"),
         "{error}"
     );
     assert!(Scenario::read("nodes = 5\nabout = ''").is_err());
