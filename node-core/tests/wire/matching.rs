@@ -49,3 +49,24 @@ pub(super) fn fitting_examples() -> Vec<Message> {
     .map(Message::Fitting)
     .into()
 }
+
+#[test]
+fn records_of_earlier_builds_require_nothing_of_nodes() {
+    let spec = JobSpec {
+        name: "n".into(),
+        template: template(),
+        units: Units::ONE,
+        priority: 0,
+        max_retries: 0,
+        find: Find::Nearest,
+        owner: OwnedBy::Gateway,
+        requires: Default::default(),
+    };
+    let now = rmp_serde::to_vec(&spec).unwrap();
+    let required = rmp_serde::to_vec(&spec.requires).unwrap();
+    // An array of eight fields, of which the requirements are the last.
+    let mut before = now.strip_suffix(&required[..]).expect("they come last").to_vec();
+    assert_eq!(before[0], 0x98);
+    before[0] = 0x97;
+    assert_eq!(sandbox::unpack::from_slice::<JobSpec>(&before).unwrap(), spec);
+}
