@@ -1,32 +1,18 @@
 //! Stories of jobs with requirements: each unit runs on a node that has what its job requires, whichever is free first.
 
-use node_core::keys::Secret;
+use crate::rn_tree;
 use node_core::requires::Requires;
 use node_core::work::spec::{Find, JobSpec};
-use node_core::{Config, JobId, Platform};
+use node_core::{Command, Config, JobId, NodeInput, Platform};
 use simulator::World;
-use std::sync::Arc;
 use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
 const NODES: usize = 13;
 
-fn secret(at: usize) -> Secret {
-    Secret::from_bytes(&[at as u8 + 1; 32])
-}
-
 /// The gateway runs nothing; every third node is fast.
 fn config(at: usize) -> Config {
-    Config {
-        gateway: at == 0,
-        founds: at == 0,
-        slots: u32::from(at != 0),
-        port: Some(4001),
-        power: if is_fast(at) { 3000 } else { 1000 },
-        ring: Some(Arc::default()),
-        rn_tree: true,
-        ..Config::default()
-    }
+    Config { power: if is_fast(at) { 3000 } else { 1000 }, memory_bytes: 2 << 30, ..rn_tree::config(at) }
 }
 
 fn is_fast(at: usize) -> bool {
@@ -34,15 +20,7 @@ fn is_fast(at: usize) -> bool {
 }
 
 fn swarm(seed: u64) -> World {
-    let mut world = World::seed(seed);
-    for at in 0..NODES {
-        world.add_keyed(config(at), &secret(at));
-        if at > 0 {
-            world.connect(at, 0);
-        }
-    }
-    world.run_for(A_MINUTE * 3);
-    world
+    rn_tree::grown(seed, NODES, config)
 }
 
 fn fitting(world: &mut World, units: u32, requires: Requires) -> JobSpec {
@@ -93,6 +71,14 @@ fn nobody_runs_what_no_node_can_and_the_submitter_hears_of_it() {
     assert!(!view.state.is_over() && view.by_node.is_empty());
     let why = &view.reason;
     assert!(why.contains("none of the 12 nodes of the swarm has what it requires"), "{why}");
+
+    let marks = |world: &World| {
+        (0..NODES).map(|at| world.node(at).fitting().map_or(0, |it| it.kept().0)).sum::<usize>()
+    };
+    assert!(marks(&world) > 0, "it is marked");
+    world.drive(0, NodeInput::Command(Command::Cancel { job }));
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(marks(&world), 0, "nothing is left of a job that was cancelled");
 }
 
 #[test]

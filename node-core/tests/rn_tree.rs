@@ -1,7 +1,7 @@
 //! Stories of the tree that knows what nodes can do: it forms from the ring, follows it, and finds who can run what.
 
+use crate::far_guests::secret;
 use node_core::capability::{Candidate, Capability};
-use node_core::keys::Secret;
 use node_core::overlay::rn_tree::RnTree;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
@@ -11,12 +11,8 @@ use std::time::Duration;
 const A_MINUTE: Duration = Duration::from_secs(60);
 const NODES: usize = 24;
 
-fn secret(at: usize) -> Secret {
-    Secret::from_bytes(&[at as u8 + 1; 32])
-}
-
 /// The gateway runs nothing; of the others every fourth has memory for large units.
-fn config(at: usize) -> Config {
+pub(crate) fn config(at: usize) -> Config {
     Config {
         gateway: at == 0,
         founds: at == 0,
@@ -31,8 +27,13 @@ fn config(at: usize) -> Config {
 }
 
 fn swarm(seed: u64) -> World {
+    grown(seed, NODES, config)
+}
+
+/// A swarm of so many nodes, when its trees stand.
+pub(crate) fn grown(seed: u64, nodes: usize, config: fn(usize) -> Config) -> World {
     let mut world = World::seed(seed);
-    for at in 0..NODES {
+    for at in 0..nodes {
         world.add_keyed(config(at), &secret(at));
         if at > 0 {
             world.connect(at, 0);

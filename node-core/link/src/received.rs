@@ -42,7 +42,7 @@ impl Received {
         self.messages.front().and_then(|first| first.get(self.read..))
     }
 
-    /// So many of [`Received::next`] are read.
+    /// Takes this many bytes of [`Received::next`] for read.
     pub fn consume(&mut self, bytes: usize) {
         let Some(first) = self.messages.front() else { return };
         let bytes = bytes.min(first.len() - self.read);

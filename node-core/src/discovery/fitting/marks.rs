@@ -52,8 +52,11 @@ impl Marks {
     pub(super) fn put(&mut self, mark: &Mark, now: Time) -> bool {
         let key = (mark.owner.id, mark.job);
         if !self.marks.contains_key(&key) {
-            self.marks.retain(|_, kept| now.since(kept.heard) < LAPSE);
-            if self.marks.len() >= MARKS || self.of(mark.owner.id) >= OF_ONE {
+            // Marks that have lapsed are told to nobody, and thrown away when their room is needed.
+            if !self.has_room(mark.owner.id) {
+                self.marks.retain(|_, kept| now.since(kept.heard) < LAPSE);
+            }
+            if !self.has_room(mark.owner.id) {
                 return false;
             }
         }
@@ -62,8 +65,9 @@ impl Marks {
         true
     }
 
-    fn of(&self, owner: NodeId) -> usize {
-        self.marks.range((owner, JobId([0; 16]))..=(owner, JobId([255; 16]))).count()
+    fn has_room(&self, owner: NodeId) -> bool {
+        let of_one = self.marks.range((owner, JobId([0; 16]))..=(owner, JobId([255; 16]))).count();
+        self.marks.len() < MARKS && of_one < OF_ONE
     }
 
     pub(super) fn remove(&mut self, owner: NodeId, job: JobId) {

@@ -34,6 +34,10 @@ use meetings::Meetings;
 use std::collections::BTreeMap;
 use waiting::Waiting;
 
+/// Parked nodes that are told of one mark. Our choice: a mark for millions of units costs a meeting node no more; the
+/// others look again in half a minute.
+const TOLD: u32 = 32;
+
 /// A node's part in it: as an owner of jobs, as a runner, and as a meeting node.
 #[derive(Debug, Default)]
 pub struct Fitting {
@@ -64,7 +68,7 @@ pub enum Command {
         slots: u32,
         busy: Vec<(NodeId, u32)>,
     },
-    /// So many units of a job wait for nodes that cover these needs, as `share` thousandths of all do; 0: none does any
+    /// Units of a job wait for nodes that cover these needs, as `share` thousandths of all do; 0 units: none waits any
     /// more.
     Want {
         job: JobId,
@@ -96,7 +100,7 @@ pub enum Event {
         needs: Capability,
         wanted: u16,
     },
-    /// So many units of the job go to this node.
+    /// This node has claimed units of the job, and is to get them.
     Claimed {
         job: JobId,
         node: Contact,
@@ -206,7 +210,7 @@ impl Fitting {
         }
         let line =
             Line { owner: mark.owner, job: mark.job, score: mark.age_ms.saturating_add(mark.bonus_ms) };
-        for _ in 0..mark.units {
+        for _ in 0..mark.units.min(TOLD) {
             let Some(node) = self.parked.take_for(&mark.needs, cx.now) else { break };
             cx.send_to(node, Message::ToNode(ToNode::Lines(vec![line])));
         }

@@ -51,7 +51,7 @@ fn bonus_ms(share: u16) -> u32 {
 }
 
 impl Fitting {
-    /// So many units of the job wait; `share`: thousandths of the nodes that can run them.
+    /// Has units of a job wait; `share`: thousandths of the nodes that can run them.
     pub(super) fn want(&mut self, job: JobId, needs: Capability, units: u32, share: u16, cx: &mut Fcx<'_>) {
         if units == 0 {
             return self.unmark(job, cx);

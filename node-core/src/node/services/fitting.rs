@@ -83,6 +83,11 @@ impl Service for Fitting {
 }
 
 impl Node {
+    /// Its part in fitting jobs to nodes; none if its swarm has none.
+    pub fn fitting(&self) -> Option<&Fitting> {
+        self.state()
+    }
+
     /// Has units of a job wait for nodes that cover its needs.
     pub(super) fn want(&mut self, job: JobId, requires: &Requires, memory_bytes: u64, units: u32) {
         if !self.has::<Fitting>() {

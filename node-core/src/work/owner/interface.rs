@@ -161,7 +161,7 @@ pub enum Event {
         why: String,
     },
     Find(Query),
-    /// So many units of the job wait for nodes that have what it requires; 0: none does any more.
+    /// Units of the job wait for nodes that have what it requires; 0: none waits any more.
     Want {
         job: JobId,
         requires: Box<Requires>,

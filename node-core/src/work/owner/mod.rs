@@ -48,7 +48,7 @@ use crate::work::delegation::Delegation;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::payments::Payments;
 use crate::work::rows::{self, EndRecord, JobRecord};
-use crate::work::spec::JobSpec;
+use crate::work::spec::{Find, JobSpec};
 use crate::work::view::{JobView, UnitView};
 use accept::{check_client, check_spec, rows_to_forget, to_forget};
 use interface::Pending;
@@ -553,10 +553,15 @@ impl Owner {
         let ended_ms = now_ms.max(job.submitted_ms);
         job.phase = Phase::Over { cancelled };
         job.ended_ms = Some(ended_ms);
+        let is_fitting = job.spec.find == Find::Fitting;
         self.payments.settle_all(id, &job.records);
         let ticket = self.ticket(Pending::End);
         let write = rows::end_write(id, &EndRecord { cancelled, ended_ms });
         cx.emit(Event::Commit { ticket, writes: vec![write] });
+        if is_fitting {
+            // Its marks go.
+            self.want(id, cx);
+        }
         self.active.remove(&id);
         self.changed.remove(&id);
         self.delegate(cx, |it, _| it.recall(id));

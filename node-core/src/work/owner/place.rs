@@ -200,7 +200,7 @@ impl Owner {
     }
 
     /// Has the job's waiting units wait for nodes that have what it requires.
-    fn want(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+    pub(super) fn want(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
         let job = self.jobs.get(&id).filter(|job| job.is_active());
         let (requires, memory_bytes) = job.map_or_else(Default::default, |job| {
             (job.spec.requires.clone(), job.spec.template.limits.memory_bytes)

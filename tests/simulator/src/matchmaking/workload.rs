@@ -156,7 +156,7 @@ impl Mix {
         format!("{}/{}/{needs}", kind(self.nodes), kind(self.jobs))
     }
 
-    /// So many nodes, and jobs with this mean gap between two arrivals, seconds.
+    /// Draws nodes and jobs; `gap_s`: the mean gap between two arrivals, seconds.
     pub fn draw(self, seed: u64, nodes: usize, jobs: usize, gap_s: f64) -> Workload {
         let nodes = self.draw_nodes(seed, nodes);
         let mut draws = [NEEDS, ARRIVALS, RUNS].map(|stream| Draws::new(seed, stream));
