@@ -99,6 +99,45 @@ impl Requires {
     }
 }
 
+/// Properties of a node that its driver states, beside its memory, speed and platform.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Properties {
+    /// Space on disk that one unit may have, bytes.
+    pub disk_bytes: u64,
+    /// Operating system and processor, as Rust names them; empty: not stated.
+    pub os: String,
+    pub arch: String,
+    /// Labels of the donor, key and value.
+    pub labels: Vec<(String, String)>,
+}
+
+impl Properties {
+    /// # Errors
+    /// [`Unclear`] names the first thing that is out of bounds.
+    pub fn check(&self) -> Result<(), Unclear> {
+        let stated = |word: &String| Some(word.clone()).filter(|word| !word.is_empty());
+        let (os, arch, labels) = (stated(&self.os), stated(&self.arch), self.labels.clone());
+        Requires { os, arch, labels, ..Requires::default() }.check()
+    }
+
+    /// Words of a node with these properties.
+    pub fn words(&self, platform: Platform) -> Words {
+        let named = [("os", &self.os), ("arch", &self.arch)];
+        let named = named.into_iter().filter(|(_, value)| !value.is_empty());
+        let named = named.map(|(key, value)| Words::of(key, value));
+        let labels = self.labels.iter().map(|(key, value)| label_word(key, value));
+        named.chain(labels).fold(platform_word(platform), Words::with)
+    }
+
+    /// Whether a node with them has the words that a job requires, letter by letter.
+    pub fn have_words_of(&self, requires: &Requires) -> bool {
+        let is = |has: &String, asked: &Option<String>| asked.as_ref().is_none_or(|asked| asked == has);
+        let labels = || requires.labels.iter().all(|label| self.labels.contains(label));
+        is(&self.os, &requires.os) && is(&self.arch, &requires.arch) && labels()
+    }
+}
+
 /// A word that a donor or a submitter may use.
 ///
 /// # Errors
@@ -135,6 +174,25 @@ mod tests {
         let all = [platform_word(Platform::Native), Words::of("os", "linux"), label_word("site", "graz")];
         assert_eq!(needs.words, all.into_iter().fold(Words::NONE, Words::with));
         assert_eq!(Requires::default().needs(2 << 20), Capability { memory: 2, ..Capability::default() });
+    }
+
+    #[test]
+    fn a_node_has_the_words_that_it_states_and_no_others() {
+        let linux = Properties { os: "linux".into(), ..Properties::default() };
+        let node = Properties { labels: labels(&[("site", "graz"), ("gpu", "no")]).labels, ..linux };
+        assert_eq!(node.check(), Ok(()));
+        let os = |os: &str| Requires { os: Some(os.into()), ..Requires::default() };
+        let arch = Requires { arch: Some("x86_64".into()), ..Requires::default() };
+        for has in [Requires::default(), os("linux"), labels(&[("gpu", "no")]), labels(&[("site", "graz")])] {
+            assert!(node.have_words_of(&has), "{has:?}");
+            assert!(node.words(Platform::Native).has(has.needs(0).words));
+        }
+        let vienna = labels(&[("gpu", "no"), ("site", "vienna")]);
+        for other in [os("macos"), arch, vienna, labels(&[("linux", "os")])] {
+            assert!(!node.have_words_of(&other), "{other:?}");
+        }
+        let twice = Properties { labels: labels(&[("a", "b"), ("a", "c")]).labels, ..node };
+        assert_eq!(twice.check(), Err(Unclear::Twice("a".into())));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Stories of jobs with requirements: each unit runs on a node that has what its job requires, whichever is free first.
 
+use crate::far_guests::secret;
 use crate::rn_tree;
-use node_core::requires::Requires;
+use node_core::requires::{Properties, Requires, label_word};
 use node_core::work::spec::{Find, JobSpec};
 use node_core::{Command, Config, JobId, NodeInput, Platform};
 use simulator::World;
+use std::sync::Arc;
 use std::time::Duration;
 
 const A_MINUTE: Duration = Duration::from_secs(60);
@@ -90,5 +92,51 @@ fn units_of_a_node_that_dies_are_claimed_by_others() {
         world.crash(4);
         let hard = runners(&mut world, job, 40);
         assert!(hard.iter().all(|at| is_fast(*at)), "seed {seed}: {hard:?}");
+    }
+}
+
+/// Another town whose word has the same bit as that of Graz.
+fn twin() -> String {
+    let graz = label_word("site", "graz");
+    let towns = (0..1000).map(|at| format!("town-{at}"));
+    towns.into_iter().find(|town| label_word("site", town) == graz).expect("64 bits are few")
+}
+
+fn in_towns(at: usize) -> Config {
+    let town = if is_fast(at) { "graz".into() } else { twin() };
+    let properties = Properties { labels: vec![("site".into(), town)], ..Properties::default() };
+    Config { properties: Arc::new(properties), ..config(at) }
+}
+
+#[test]
+fn labels_are_compared_letter_by_letter() {
+    for seed in 0..3 {
+        let mut world = rn_tree::grown(seed, NODES, in_towns);
+        let graz = Requires { labels: vec![("site".into(), "graz".into())], ..Requires::default() };
+        let job = submit(&mut world, 20, graz);
+        let nodes = runners(&mut world, job, 20);
+        assert!(nodes.iter().all(|at| is_fast(*at)), "seed {seed}: {nodes:?}");
+        let faults: Vec<String> = (0..NODES).flat_map(|at| world.faults(at)).collect();
+        assert!(!faults.iter().any(|fault| fault.contains("claims")), "seed {seed}: {faults:?}");
+    }
+}
+
+#[test]
+fn a_job_is_found_where_it_is_marked_when_meeting_points_have_got_other_owners() {
+    for seed in 0..3 {
+        let mut world = swarm(seed);
+        let rare = Requires { speed: 9_000_000_000, ..Requires::default() };
+        let job = submit(&mut world, 3, rare);
+        world.run_for(A_MINUTE);
+        for at in NODES..3 * NODES {
+            world.add_keyed(config(at), &secret(at));
+            world.connect(at, 0);
+        }
+        world.run_for(A_MINUTE * 3);
+        assert!(!world.is_over(job), "seed {seed}: nobody can run it yet");
+        let last = 3 * NODES;
+        world.add_keyed(Config { power: 9000, ..config(last) }, &secret(last));
+        world.connect(last, 0);
+        assert_eq!(runners(&mut world, job, 3), [last], "seed {seed}");
     }
 }

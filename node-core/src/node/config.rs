@@ -8,6 +8,7 @@ use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::market::MarketConfig;
 use crate::platform::Platform;
+use crate::requires::Properties;
 use crate::ticket::ServiceId;
 use crate::work::KeeperConfig;
 use crate::work::{OwnerConfig, RunnerConfig};
@@ -40,6 +41,8 @@ pub struct Config {
     pub power: u32,
     /// Memory that one unit may have, bytes; units that ask for more go elsewhere.
     pub memory_bytes: u64,
+    /// Space on disk, system, processor and labels, as jobs may require them.
+    pub properties: Arc<Properties>,
     /// A gateway's: where pages connect to it.
     pub web: Option<Web>,
     /// A gateway's: it begins the swarm, and with it tree and ring. False: it takes its place in those of
@@ -139,6 +142,7 @@ impl Default for Config {
             power: 2000,
             // Our choice: what a small server and a desktop browser can give to each slot.
             memory_bytes: 2 << 30,
+            properties: Arc::default(),
             invite: None,
             invited_with: None,
             submitters: BTreeSet::new(),

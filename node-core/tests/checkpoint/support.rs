@@ -81,7 +81,7 @@ pub(crate) fn losses_by_node(world: &World) -> Vec<(usize, u64)> {
     for (n, (_, at, ran)) in world.ran.iter().enumerate() {
         let Ran::Lost { unit, fuel } = *ran else { continue };
         let next = world.ran[n..].iter().find_map(|(_, _, next)| match *next {
-            Ran::Began { unit: of, fuel } if of == unit => Some(fuel),
+            Ran::Began { unit: of, fuel, .. } if of == unit => Some(fuel),
             _ => None,
         });
         lost.extend(next.map(|next| (*at, fuel.saturating_sub(next))));

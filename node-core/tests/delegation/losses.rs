@@ -8,7 +8,7 @@ fn losses(world: &World) -> Vec<u64> {
     for (n, (_, _, ran)) in world.ran.iter().enumerate() {
         let Ran::Lost { unit, fuel } = *ran else { continue };
         let next = world.ran[n..].iter().find_map(|(_, _, next)| match *next {
-            Ran::Began { unit: of, fuel } if of == unit => Some(fuel),
+            Ran::Began { unit: of, fuel, .. } if of == unit => Some(fuel),
             _ => None,
         });
         lost.extend(next.map(|next| fuel.saturating_sub(next)));

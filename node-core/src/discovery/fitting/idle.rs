@@ -1,12 +1,14 @@
 //! A node with free slots: it looks for jobs that wait, and claims the best at its owner.
 
 use super::meetings::Meetings;
-use super::message::{Line, Message, ToMeeting, ToOwner};
+use super::message::{Claim, Line, Message, ToMeeting, ToOwner};
 use super::{Event, Fcx, Fitting, Timer, marks};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
+use crate::requires::Properties;
 use crate::time::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for which the meeting nodes' answers are waited for. Our choice: two round trips around the world, and a dial.
@@ -16,10 +18,14 @@ const ANSWERS: Duration = Duration::from_secs(3);
 const CLAIM: Duration = Duration::from_secs(5);
 
 /// Time after which a node that found nothing looks elsewhere.
-const AGAIN: Duration = Duration::from_secs(30);
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// Time for which slots are kept for an owner that has accepted a claim. Our choice: to send the units.
 const KEPT: Duration = Duration::from_secs(30);
+
+/// Looks one after the other whose jobs were all gone, until the node waits before the next. Our choice: a few round
+/// trips.
+const IN_VAIN: u32 = 4;
 
 /// Marks that a node goes through before it looks again. Our choice: most often the first one is still there.
 const LINES: usize = 32;
@@ -28,25 +34,32 @@ const LINES: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Idle {
     capability: Capability,
+    properties: Arc<Properties>,
     slots: u32,
     busy: BTreeMap<NodeId, u32>,
     /// Slots kept for owners whose units are on their way.
     kept: BTreeMap<NodeId, u32>,
     /// Jobs of which this node had units, and of which more waited then.
     known: Vec<(Line, Time)>,
+    /// The last jobs whose owners found this node unfit.
+    unfit: VecDeque<(NodeId, JobId)>,
     look: Option<Look>,
+    /// Meeting points where this node is parked, and until when.
+    parked: BTreeMap<u8, Time>,
+    /// Looks one after the other whose jobs were all gone.
+    in_vain: u32,
 }
 
 /// A look for jobs.
 #[derive(Debug, Default)]
 struct Look {
-    /// Meeting nodes asked.
-    at: Vec<u8>,
-    /// Answers that have not come.
-    waits: usize,
+    /// Meeting points of which no answer has come.
+    waits: Vec<u8>,
     lines: Vec<Line>,
     /// The claim under way.
     claimed: Option<Line>,
+    /// A job was gone when this node claimed it.
+    in_vain: bool,
 }
 
 impl Idle {
@@ -61,6 +74,7 @@ impl Fitting {
     pub(super) fn load(
         &mut self,
         capability: Capability,
+        properties: Arc<Properties>,
         slots: u32,
         busy: &[(NodeId, u32)],
         cx: &mut Fcx<'_>,
@@ -74,7 +88,8 @@ impl Fitting {
             *kept = kept.saturating_sub(now.saturating_sub(before));
         }
         idle.kept.retain(|_, kept| *kept > 0);
-        (idle.capability, idle.slots, idle.busy) = (capability, slots, busy);
+        (idle.capability, idle.properties) = (capability, properties);
+        (idle.slots, idle.busy) = (slots, busy);
         self.look_if_idle(cx);
     }
 
@@ -88,8 +103,11 @@ impl Fitting {
                 return;
             }
             cx.cancel_timer(Timer::Look);
-            for at in std::mem::take(&mut self.idle.look).into_iter().flat_map(|look| look.at) {
-                self.meetings.send(at, ToMeeting::Leave, cx);
+            let asked = std::mem::take(&mut self.idle.look).map_or_else(Vec::new, |look| look.waits);
+            let (parked, now) = (std::mem::take(&mut self.idle.parked), cx.now);
+            let parked = parked.into_iter().filter(|(_, until)| *until > now);
+            for meeting in parked.map(|(meeting, _)| meeting).chain(asked) {
+                self.meetings.send(meeting, ToMeeting::Leave, cx);
             }
             return;
         }
@@ -100,29 +118,41 @@ impl Fitting {
         let mut lines = self.marks.best_for(&capability, cx.now);
         lines.extend(self.idle.known.drain(..).map(|(line, since)| line.after(cx.now.since(since))));
         let at = Meetings::draw(&[], cx);
-        for number in &at {
-            self.meetings.send(*number, ToMeeting::Seek { contact, capability }, cx);
+        for meeting in at.iter().copied() {
+            self.meetings.send(meeting, ToMeeting::Seek { meeting, contact, capability }, cx);
         }
-        self.idle.look = Some(Look { waits: at.len(), at, lines: Vec::new(), claimed: None });
+        self.idle.look = Some(Look { waits: at, ..Look::default() });
         self.add(lines);
         cx.set_timer(Timer::Look, ANSWERS);
     }
 
     /// A meeting node knows of these jobs, now or some time after it was asked.
-    pub(super) fn told(&mut self, from: NodeId, lines: Vec<Line>, cx: &mut Fcx<'_>) {
-        match lines.len() {
-            0..=marks::LINES => self.lines(lines, cx),
-            _ => cx.fault(from, "names more jobs than an answer has".into()),
+    pub(super) fn told(&mut self, from: NodeId, meeting: u8, lines: Vec<Line>, cx: &mut Fcx<'_>) {
+        if lines.len() > marks::LINES {
+            return cx.fault(from, "names more jobs than an answer has".into());
         }
+        let Some(look) = &mut self.idle.look else { return };
+        look.waits.retain(|waits| *waits != meeting);
+        match lines.is_empty() {
+            true => self.idle.parked.insert(meeting, cx.now + marks::LEAVES),
+            false => self.idle.parked.remove(&meeting),
+        };
+        self.lines(lines, cx);
     }
 
     fn lines(&mut self, lines: Vec<Line>, cx: &mut Fcx<'_>) {
-        let Some(look) = &mut self.idle.look else { return };
-        look.waits = look.waits.saturating_sub(1);
-        let waits = look.waits;
         self.add(lines);
-        if waits == 0 {
+        if self.idle.look.as_ref().is_some_and(|look| look.waits.is_empty()) {
             self.claim(cx);
+        }
+    }
+
+    /// Asks at the meeting point again, whose owner turned out to be another.
+    pub(super) fn seek_again(&mut self, meeting: u8, cx: &mut Fcx<'_>) {
+        let (Some(contact), Some(look)) = (self.me, &self.idle.look) else { return };
+        if look.waits.contains(&meeting) {
+            let capability = self.idle.capability;
+            self.meetings.send(meeting, ToMeeting::Seek { meeting, contact, capability }, cx);
         }
     }
 
@@ -130,6 +160,9 @@ impl Fitting {
     fn add(&mut self, lines: Vec<Line>) {
         let Some(look) = &mut self.idle.look else { return };
         for line in lines {
+            if self.idle.unfit.contains(&(line.owner.id, line.job)) {
+                continue;
+            }
             if !look.lines.iter().any(|known| (known.owner.id, known.job) == (line.owner.id, line.job)) {
                 look.lines.push(line);
             }
@@ -140,7 +173,7 @@ impl Fitting {
 
     /// A job is marked at this node, which may idle itself.
     pub(super) fn marked_here(&mut self, line: Line, needs: &Capability, cx: &mut Fcx<'_>) {
-        let waits = self.idle.look.as_ref().is_some_and(|look| look.waits == 0);
+        let waits = self.idle.look.as_ref().is_some_and(|look| look.waits.is_empty());
         if waits && self.idle.free() > 0 && self.idle.capability.covers(needs) {
             self.lines(vec![line], cx);
         }
@@ -154,14 +187,22 @@ impl Fitting {
             return;
         }
         if look.lines.is_empty() {
-            // It is parked where it asked.
+            if look.in_vain && self.idle.in_vain < IN_VAIN {
+                // It is parked nowhere, and there are jobs.
+                self.idle.in_vain += 1;
+                self.idle.look = None;
+                return self.look_if_idle(cx);
+            }
+            self.idle.in_vain = 0;
             return cx.set_timer(Timer::Look, AGAIN);
         }
         let line = look.lines.remove(0);
         look.claimed = Some(line);
         let Line { owner, job, .. } = line;
         cx.set_timer(Timer::Look, CLAIM);
-        cx.send_to(owner, Message::ToOwner(ToOwner::Claim { job, at, capability, slots }));
+        let properties = Box::new(Properties::clone(&self.idle.properties));
+        let claim = Claim { job, at, capability, properties, slots };
+        cx.send_to(owner, Message::ToOwner(ToOwner::Claim(claim)));
     }
 
     /// The owner's answer to a claim: units that it gives, and how many are left.
@@ -177,10 +218,29 @@ impl Fitting {
             self.idle.known.push((line, cx.now));
         }
         let units = units.min(free);
+        look.in_vain |= units == 0;
         if units > 0 {
+            self.idle.in_vain = 0;
             *self.idle.kept.entry(from).or_default() += units;
             cx.set_timer(Timer::Kept(from), KEPT);
             cx.emit(Event::Reserved { owner: from, slots: units, until: cx.now + KEPT });
+        }
+        match self.idle.free() {
+            0 => self.look_if_idle(cx),
+            _ => self.claim(cx),
+        }
+    }
+
+    /// The owner's answer to a claim: this node has not what the job requires.
+    pub(super) fn unfit(&mut self, from: NodeId, job: JobId, cx: &mut Fcx<'_>) {
+        let Some(look) = &mut self.idle.look else { return };
+        if look.claimed.take_if(|line| (line.owner.id, line.job) == (from, job)).is_none() {
+            return;
+        }
+        look.in_vain = true;
+        self.idle.unfit.push_back((from, job));
+        if self.idle.unfit.len() > LINES {
+            self.idle.unfit.pop_front();
         }
         match self.idle.free() {
             0 => self.look_if_idle(cx),
@@ -195,8 +255,8 @@ impl Fitting {
             self.marks.remove(line.owner.id, line.job);
             return self.claim(cx);
         }
-        if look.waits > 0 || !look.lines.is_empty() {
-            look.waits = 0;
+        if !look.waits.is_empty() || !look.lines.is_empty() {
+            look.waits.clear();
             return self.claim(cx);
         }
         // It stays parked where it was until they forget it, and looks elsewhere.

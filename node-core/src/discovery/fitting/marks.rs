@@ -19,11 +19,12 @@ const OF_ONE: usize = MARKS / 4;
 /// Idle nodes that a meeting node keeps. Our choice: of 10,000 idle nodes each is at 2 of 32.
 const PARKED: usize = 4096;
 
-/// Time after which a mark is thrown away; its owner renews it before.
-const LAPSE: Duration = Duration::from_secs(600);
+/// Time after which a mark is thrown away. Our choice: one at a capable node is not renewed, and a job that few nodes can
+/// run may wait for long; who claims one of an owner that has none left throws it away.
+const LAPSE: Duration = Duration::from_secs(4 * 3600);
 
 /// Time after which a parked node is forgotten; it parks elsewhere before.
-const LEAVES: Duration = Duration::from_secs(90);
+pub(super) const LEAVES: Duration = Duration::from_secs(200);
 
 /// Lines of one answer. Our choice: most often the first one is still there.
 pub(super) const LINES: usize = 4;
@@ -103,14 +104,15 @@ impl Marks {
 /// Idle nodes.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    nodes: BTreeMap<NodeId, (Contact, Capability, Time)>,
+    /// Each with the meeting point at which it asked, and since when.
+    nodes: BTreeMap<NodeId, (Contact, Capability, u8, Time)>,
 }
 
 impl Parked {
-    pub(super) fn park(&mut self, contact: Contact, capability: Capability, now: Time) {
-        self.nodes.retain(|_, (_, _, at)| now.since(*at) < LEAVES);
+    pub(super) fn park(&mut self, contact: Contact, capability: Capability, meeting: u8, now: Time) {
+        self.nodes.retain(|_, (.., at)| now.since(*at) < LEAVES);
         if self.nodes.len() < PARKED || self.nodes.contains_key(&contact.id) {
-            self.nodes.insert(contact.id, (contact, capability, now));
+            self.nodes.insert(contact.id, (contact, capability, meeting, now));
         }
         // Else it has other meeting nodes.
     }
@@ -120,14 +122,14 @@ impl Parked {
     }
 
     /// Takes the node out that can do least of those that can do this: others are kept for jobs that need more.
-    pub(super) fn take_for(&mut self, needs: &Capability, now: Time) -> Option<Contact> {
-        let all = || self.nodes.values().map(|(_, capability, _)| capability);
+    pub(super) fn take_for(&mut self, needs: &Capability, now: Time) -> Option<(Contact, u8)> {
+        let all = || self.nodes.values().map(|(_, capability, ..)| capability);
         let most = all().fold(Capability::default(), |most, one| most.join(one));
         let fitting =
-            self.nodes.iter().filter(|(_, (_, one, at))| now.since(*at) < LEAVES && one.covers(needs));
-        let least = fitting.min_by_key(|(node, (_, one, _))| (weight(one, &most), **node));
+            self.nodes.iter().filter(|(_, (_, one, _, at))| now.since(*at) < LEAVES && one.covers(needs));
+        let least = fitting.min_by_key(|(node, (_, one, ..))| (weight(one, &most), **node));
         let node = least.map(|(node, _)| *node)?;
-        self.nodes.remove(&node).map(|(contact, ..)| contact)
+        self.nodes.remove(&node).map(|(contact, _, meeting, _)| (contact, meeting))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -167,7 +169,8 @@ mod tests {
 
     fn mark(owner: u8, number: u64, memory: u32, age_s: u32, bonus_s: u32) -> Mark {
         let (age_ms, bonus_ms) = (age_s * 1000, bonus_s * 1000);
-        Mark { owner: contact(owner), job: job(number), needs: needs(memory), units: 1, age_ms, bonus_ms }
+        let (meeting, owner, job, needs) = (Some(0), contact(owner), job(number), needs(memory));
+        Mark { meeting, owner, job, needs, units: 1, age_ms, bonus_ms }
     }
 
     fn at(s: u64) -> Time {
@@ -210,13 +213,13 @@ mod tests {
     fn the_idle_node_that_can_do_least_is_taken() {
         let mut parked = Parked::default();
         for (node, memory) in [(1, 80), (2, 40), (3, 60)] {
-            parked.park(contact(node), needs(memory), at(0));
+            parked.park(contact(node), needs(memory), node, at(0));
         }
-        assert_eq!(parked.take_for(&needs(50), at(1)), Some(contact(3)));
-        assert_eq!(parked.take_for(&needs(50), at(1)), Some(contact(1)));
+        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(3), 3)));
+        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(1), 1)));
         assert_eq!(parked.take_for(&needs(50), at(1)), None);
         assert_eq!(parked.take_for(&needs(0), at(0) + LEAVES), None, "it has parked elsewhere since");
-        parked.park(contact(4), needs(1), at(200));
+        parked.park(contact(4), needs(1), 4, at(300));
         assert_eq!(parked.len(), 1);
     }
 }

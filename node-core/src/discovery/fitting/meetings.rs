@@ -4,6 +4,7 @@ use super::message::{Message, ToMeeting};
 use super::{Event, Fcx};
 use crate::address::Contact;
 use crate::circle::Point;
+use crate::ids::NodeId;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -15,8 +16,12 @@ pub(super) const MEETINGS: u8 = 32;
 /// do not hear of.
 pub(super) const EACH: usize = 2;
 
-/// Time for which the owner of a point is taken for that. Our choice: a lookup a minute at most.
-const KNOWN: Duration = Duration::from_secs(60);
+/// Time for which the owner of a point is taken for that, unless it says that it is none. Our choice: one that knows no
+/// better is found out after a while.
+const KNOWN: Duration = Duration::from_secs(3600);
+
+/// Time within which a node that does not own a point, though a lookup names it, is not asked again.
+const REFUSED: Duration = Duration::from_secs(10);
 
 /// Words that wait for the owner of a point. Our choice: marks of jobs that come within one lookup.
 const WAITING: usize = 1024;
@@ -29,6 +34,8 @@ pub(super) struct Meetings {
 #[derive(Debug, Default)]
 struct Meeting {
     at: Option<(Contact, Time)>,
+    /// The node that said last that it does not own the point.
+    refused: Option<(NodeId, Time)>,
     /// A lookup is under way.
     asked: bool,
     waiting: Vec<ToMeeting>,
@@ -41,7 +48,7 @@ impl Default for Meetings {
 }
 
 /// The point of this number.
-fn point(number: u8) -> Point {
+pub(super) fn point(number: u8) -> Point {
     Point::of_name(format!("meeting {number}").as_bytes())
 }
 
@@ -75,13 +82,25 @@ impl Meetings {
         let Some(meeting) = self.of.get_mut(number) else { return };
         meeting.asked = false;
         let waiting = std::mem::take(&mut meeting.waiting);
+        let refused = meeting.refused.filter(|(_, at)| cx.now.since(*at) < REFUSED);
+        let owner = owner.filter(|contact| refused.is_none_or(|(node, _)| node != contact.id));
         meeting.at = owner.map(|contact| (contact, cx.now));
         let Some(contact) = owner else { return };
         waiting.into_iter().for_each(|said| cx.send_to(contact, Message::ToMeeting(said)));
     }
 
+    /// The node says that it does not own the point. Says whether it was taken for the owner.
+    pub(super) fn refused(&mut self, number: u8, node: NodeId, cx: &mut Fcx<'_>) -> bool {
+        let Some(meeting) = self.of.get_mut(usize::from(number)) else { return false };
+        let known = meeting.at.take_if(|(contact, _)| contact.id == node).is_some();
+        if known {
+            meeting.refused = Some((node, cx.now));
+        }
+        known
+    }
+
     /// The node cannot be reached: another owns its points by now.
-    pub(super) fn gone(&mut self, node: crate::ids::NodeId) {
+    pub(super) fn gone(&mut self, node: NodeId) {
         for meeting in &mut self.of {
             meeting.at = meeting.at.filter(|(contact, _)| contact.id != node);
         }

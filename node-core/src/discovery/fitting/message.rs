@@ -3,6 +3,7 @@
 use crate::address::Contact;
 use crate::capability::Capability;
 use crate::ids::JobId;
+use crate::requires::Properties;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -11,6 +12,10 @@ pub enum Message {
     ToMeeting(ToMeeting),
     ToNode(ToNode),
     ToOwner(ToOwner),
+    /// The sender does not own this meeting point.
+    NotHere {
+        meeting: u8,
+    },
 }
 
 /// To a meeting node, or to a node with which marks are left.
@@ -21,7 +26,7 @@ pub enum ToMeeting {
     /// It waits no more.
     Unmark { job: JobId },
     /// The sender has a free slot: which jobs wait that it can run? If none does, it is parked.
-    Seek { contact: Contact, capability: Capability },
+    Seek { meeting: u8, contact: Contact, capability: Capability },
     /// The sender has no free slot any more.
     Leave,
 }
@@ -29,22 +34,39 @@ pub enum ToMeeting {
 /// To a node with a free slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToNode {
-    /// Jobs that it can run, the best first. Empty: none waits, and the node is parked.
-    Lines(Vec<Line>),
+    /// Jobs that it can run, the best first: those that wait, or one that has come since. Empty: none waits, and the
+    /// node is parked.
+    Lines { meeting: u8, lines: Vec<Line> },
     /// From the owner, to a claim: so many units are on their way, and so many more wait.
     Given { job: JobId, units: u32, left: u32 },
+    /// From the owner, to a claim: the node has not what the job requires, though it seemed so.
+    Unfit { job: JobId },
 }
 
 /// To the owner of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToOwner {
-    /// The sender has so many slots free for units of this job.
-    Claim { job: JobId, at: Contact, capability: Capability, slots: u32 },
+    /// The sender has slots free for units of this job.
+    Claim(Claim),
+}
+
+/// A node's wish for units of a job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    pub job: JobId,
+    pub at: Contact,
+    pub capability: Capability,
+    /// Words of the capability in full, for the owner to compare.
+    pub properties: Box<Properties>,
+    /// Slots that are free for it.
+    pub slots: u32,
 }
 
 /// Mark of a job whose units wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
+    /// Meeting point at which it is left; none: with a node that can run the job.
+    pub meeting: Option<u8>,
     pub owner: Contact,
     pub job: JobId,
     pub needs: Capability,

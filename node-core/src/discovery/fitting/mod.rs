@@ -5,6 +5,7 @@
 //! | file | what it knows |
 //! |---|---|
 //! | `waiting` | jobs of this node that wait |
+//! | `known` | nodes whose capabilities this node knows |
 //! | `idle` | slots of this node, and its look for jobs |
 //! | `marks` | marks that are left here, and idle nodes that are parked here |
 //! | `meetings` | who is where jobs and nodes meet |
@@ -14,24 +15,28 @@
 //! behind a long one while others idle.
 
 mod idle;
+mod known;
 mod marks;
 mod meetings;
 mod message;
 mod waiting;
 
-pub use message::{Line, Mark, Message, ToMeeting, ToNode, ToOwner};
+pub use message::{Claim, Line, Mark, Message, ToMeeting, ToNode, ToOwner};
 
 use crate::address::Contact;
 use crate::capability::{Candidate, Capability};
-use crate::circle::Point;
+use crate::circle::{Point, Range};
 use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::requires::{Properties, Requires};
 use crate::time::Time;
 use crate::under_way::UnderWay;
 use idle::Idle;
+use known::Known;
 use marks::{Marks, Parked};
 use meetings::Meetings;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use waiting::Waiting;
 
 /// Parked nodes that are told of one mark. Our choice: a mark for millions of units costs a meeting node no more; the
@@ -43,9 +48,11 @@ const TOLD: u32 = 32;
 pub struct Fitting {
     /// Others dial this node there; who is not dialled takes no part yet.
     me: Option<Contact>,
+    range: Option<Range>,
     waiting: BTreeMap<JobId, Waiting>,
     /// Searches for nodes that can run a job.
     searches: UnderWay<JobId>,
+    known: Known,
     idle: Idle,
     marks: Marks,
     parked: Parked,
@@ -62,29 +69,35 @@ pub enum Timer {
 #[derive(Clone, Debug)]
 pub enum Command {
     Me(Option<Contact>),
+    /// Points of the ring that this node owns, as far as that is known.
+    Range(Option<Range>),
     /// Slots of this node, and how many are busy for whom.
     Load {
         capability: Capability,
+        properties: Arc<Properties>,
         slots: u32,
         busy: Vec<(NodeId, u32)>,
     },
-    /// Units of a job wait for nodes that cover these needs, as `share` thousandths of all do; 0 units: none waits any
-    /// more.
+    /// Units of a job wait for nodes that have what it asks for.
     Want {
         job: JobId,
-        needs: Capability,
+        asks: Asks,
         units: u32,
-        share: u16,
+    },
+    /// No unit of the job waits any more.
+    Enough {
+        job: JobId,
     },
     /// The owner of a meeting point.
     Located {
         number: u64,
         owner: Option<Contact>,
     },
-    /// Nodes that can run a job, busy or not.
+    /// Nodes that can run a job, busy or not; `searched`: in all of the tree, unless they are as many as wanted.
     Capable {
         number: u64,
         found: Vec<Candidate>,
+        searched: bool,
     },
 }
 
@@ -118,6 +131,17 @@ pub enum Event {
     },
 }
 
+/// Requirements of a job on a node.
+#[derive(Clone, Debug)]
+pub struct Asks {
+    pub needs: Capability,
+    /// Words among the needs in full.
+    pub requires: Box<Requires>,
+    /// Nodes of the swarm, and millionths of them that have it all, as far as is known.
+    pub nodes: u32,
+    pub share: u32,
+}
+
 type Fcx<'a> = Cx<'a, Fitting>;
 
 impl Protocol for Fitting {
@@ -132,16 +156,21 @@ impl Protocol for Fitting {
             Input::Unreachable(peer) => self.gone(peer, cx),
             Input::Command(command) => self.command(command, cx),
             Input::Message { from, message: Message::ToMeeting(said) } => self.meet(from, said, cx),
-            Input::Message { from, message: Message::ToNode(ToNode::Lines(lines)) } => {
-                self.told(from, lines, cx);
+            Input::Message { from, message: Message::ToNode(ToNode::Lines { meeting, lines }) } => {
+                self.told(from, meeting, lines, cx);
             }
             Input::Message { from, message: Message::ToNode(ToNode::Given { job, units, left }) } => {
                 self.given(from, job, (units, left), cx);
             }
-            Input::Message {
-                from,
-                message: Message::ToOwner(ToOwner::Claim { job, at, capability, slots }),
-            } => self.claimed(from, job, (at, capability, slots), cx),
+            Input::Message { from, message: Message::ToOwner(ToOwner::Claim(claim)) } => {
+                self.claimed(from, &claim, cx);
+            }
+            Input::Message { from, message: Message::ToNode(ToNode::Unfit { job }) } => {
+                self.unfit(from, job, cx);
+            }
+            Input::Message { from, message: Message::NotHere { meeting } } => {
+                self.not_here(from, meeting, cx);
+            }
             Input::Timer(Timer::Look) => self.look_late(cx),
             Input::Timer(Timer::Kept(owner)) => self.kept_over(owner, cx),
             Input::Timer(Timer::Renew(job)) => self.mark(job, cx),
@@ -152,6 +181,7 @@ impl Protocol for Fitting {
         assert!(self.waiting.len() <= waiting::JOBS, "jobs that wait are bounded");
         self.marks.check();
         self.parked.check();
+        self.known.check();
         self.check_idle();
     }
 }
@@ -168,16 +198,21 @@ impl Fitting {
                 self.me = me;
                 self.look_if_idle(cx);
             }
-            Command::Load { capability, slots, busy } => self.load(capability, slots, &busy, cx),
-            Command::Want { job, needs, units, share } => self.want(job, needs, units, share, cx),
+            Command::Range(range) => self.range = range,
+            Command::Load { capability, properties, slots, busy } => {
+                self.load(capability, properties, slots, &busy, cx);
+            }
+            Command::Want { job, asks, units } => self.want(job, asks, units, cx),
+            Command::Enough { job } => self.unmark(job, cx),
             Command::Located { number, owner } => self.meetings.located(number, owner, cx),
-            Command::Capable { number, found } => self.capable(number, &found, cx),
+            Command::Capable { number, found, searched } => self.capable(number, &found, searched, cx),
         }
     }
 
     fn gone(&mut self, peer: NodeId, cx: &mut Fcx<'_>) {
         self.meetings.gone(peer);
         self.parked.remove(peer);
+        self.known.forget(peer);
         self.owner_gone(peer, cx);
     }
 
@@ -187,20 +222,41 @@ impl Fitting {
             ToMeeting::Mark(mark) if mark.owner.id != from => {
                 cx.fault(from, "marks a job of another node".into());
             }
+            ToMeeting::Mark(Mark { meeting: Some(meeting), .. }) | ToMeeting::Seek { meeting, .. }
+                if !self.owns(meeting) =>
+            {
+                cx.send(from, Message::NotHere { meeting });
+            }
             ToMeeting::Mark(mark) => self.marked(&mark, cx),
             ToMeeting::Unmark { job } => self.marks.remove(from, job),
             ToMeeting::Seek { contact, .. } if contact.id != from => {
                 cx.fault(from, "seeks jobs for another node".into());
             }
-            ToMeeting::Seek { contact, capability } => {
+            ToMeeting::Seek { meeting, contact, capability } => {
                 let lines = self.marks.best_for(&capability, cx.now);
                 if lines.is_empty() {
-                    self.parked.park(contact, capability, cx.now);
+                    self.parked.park(contact, capability, meeting, cx.now);
                 }
-                cx.send(from, Message::ToNode(ToNode::Lines(lines)));
+                cx.send(from, Message::ToNode(ToNode::Lines { meeting, lines }));
             }
             ToMeeting::Leave => self.parked.remove(from),
         }
+    }
+
+    /// Whether this node owns the meeting point, as far as it knows.
+    fn owns(&self, meeting: u8) -> bool {
+        self.range.is_none_or(|range| range.contains(meetings::point(meeting)))
+    }
+
+    /// Another node owns the meeting point by now: what was said there is said again.
+    fn not_here(&mut self, from: NodeId, meeting: u8, cx: &mut Fcx<'_>) {
+        if !self.meetings.refused(meeting, from, cx) {
+            return;
+        }
+        let jobs = self.waiting.iter().filter(|(_, job)| job.is_marked_at(meeting));
+        let jobs: Vec<JobId> = jobs.map(|(job, _)| *job).collect();
+        jobs.into_iter().for_each(|job| self.mark_at(job, meeting, cx));
+        self.seek_again(meeting, cx);
     }
 
     /// A mark has come: as many parked nodes are told of it as units wait, those first that can do least.
@@ -211,8 +267,8 @@ impl Fitting {
         let line =
             Line { owner: mark.owner, job: mark.job, score: mark.age_ms.saturating_add(mark.bonus_ms) };
         for _ in 0..mark.units.min(TOLD) {
-            let Some(node) = self.parked.take_for(&mark.needs, cx.now) else { break };
-            cx.send_to(node, Message::ToNode(ToNode::Lines(vec![line])));
+            let Some((node, meeting)) = self.parked.take_for(&mark.needs, cx.now) else { break };
+            cx.send_to(node, Message::ToNode(ToNode::Lines { meeting, lines: vec![line] }));
         }
         self.marked_here(line, &mark.needs, cx);
     }

@@ -2,10 +2,10 @@
 //! decides who gets a unit, so that each runs once.
 
 use super::meetings::Meetings;
-use super::message::{Mark, Message, ToMeeting, ToNode};
-use super::{Event, Fcx, Fitting, Timer};
+use super::message::{Claim, Mark, Message, ToMeeting, ToNode};
+use super::{Asks, Event, Fcx, Fitting, Timer};
 use crate::address::Contact;
-use crate::capability::{Candidate, Capability};
+use crate::capability::Candidate;
 use crate::ids::{JobId, NodeId};
 use crate::time::Time;
 use std::time::Duration;
@@ -14,14 +14,17 @@ use std::time::Duration;
 pub(super) const JOBS: usize = 4096;
 
 /// Time after which a job that still waits is marked again, in case its meeting nodes are gone.
-const RENEW: Duration = Duration::from_secs(300);
+const RENEW: Duration = Duration::from_secs(600);
 
-/// Share of capable nodes, thousandths, below which a job is marked at capable nodes too. Our choice, of a dozen
+/// Share of capable nodes, millionths, below which a job is marked at capable nodes too. Our choice, of a dozen
 /// settings that were tried in a model: a node that idles seldom looks where a scarce job is marked.
-const SCARCE: u16 = 300;
+const SCARCE: u32 = 300_000;
 
-/// Capable nodes at which a scarce job is marked. Our choice: with 8 the hardest workload waits 1 % longer.
-const MARKED: u16 = 16;
+/// Capable nodes at which a scarce job is marked, and one that less than a tenth can run. Our choice: with 8 for all
+/// the hardest workload waits 1 % longer, with 16 for all a job takes more messages.
+const MARKED: u16 = 8;
+const MARKED_RARE: u16 = 16;
+const RARE: u32 = 100_000;
 
 /// Age that a job gains for each factor of e by which fewer nodes can run it. Our choice, of 60 and 200 s.
 const SCARCITY_MS: f64 = 60_000.0;
@@ -29,33 +32,41 @@ const SCARCITY_MS: f64 = 60_000.0;
 /// A job that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    needs: Capability,
+    asks: Asks,
     /// Units without a place.
     units: u32,
     since: Time,
-    bonus_ms: u32,
-    /// Where it is marked.
+    /// Where it is marked: at these meeting points, and at these nodes.
     meetings: Vec<u8>,
+    capable: Vec<Contact>,
 }
 
 impl Waiting {
-    fn mark(&self, job: JobId, owner: Contact, now: Time) -> Mark {
+    /// Whether it is marked at that meeting point.
+    pub(super) fn is_marked_at(&self, meeting: u8) -> bool {
+        self.meetings.contains(&meeting)
+    }
+
+    fn mark(&self, job: JobId, owner: Contact, meeting: Option<u8>, now: Time) -> Mark {
         let age_ms = u32::try_from(now.since(self.since).as_millis()).unwrap_or(u32::MAX);
-        Mark { owner, job, needs: self.needs, units: self.units, age_ms, bonus_ms: self.bonus_ms }
+        let (needs, bonus_ms) = (self.asks.needs, bonus_ms(self.asks.share));
+        Mark { meeting, owner, job, needs, units: self.units, age_ms, bonus_ms }
     }
 }
 
-/// Age that a job gains if this many thousandths of the nodes can run it.
-fn bonus_ms(share: u16) -> u32 {
-    (SCARCITY_MS * (1000.0 / f64::from(share.clamp(1, 1000))).ln()) as u32
+/// Capable nodes at which a scarce job is marked.
+fn wanted(share: u32) -> u16 {
+    if share < RARE { MARKED_RARE } else { MARKED }
+}
+
+/// Age that a job gains if this many millionths of the nodes can run it.
+fn bonus_ms(share: u32) -> u32 {
+    (SCARCITY_MS * (1e6 / f64::from(share.clamp(1, 1_000_000))).ln()) as u32
 }
 
 impl Fitting {
-    /// Has units of a job wait; `share`: thousandths of the nodes that can run them.
-    pub(super) fn want(&mut self, job: JobId, needs: Capability, units: u32, share: u16, cx: &mut Fcx<'_>) {
-        if units == 0 {
-            return self.unmark(job, cx);
-        }
+    /// Has units of a job wait.
+    pub(super) fn want(&mut self, job: JobId, asks: Asks, units: u32, cx: &mut Fcx<'_>) {
         if let Some(waiting) = self.waiting.get_mut(&job) {
             waiting.units = units;
             return;
@@ -64,70 +75,110 @@ impl Fitting {
             return cx.emit(Event::NotMarked { job });
         }
         let meetings = Meetings::draw(&[], cx);
-        let waiting = Waiting { needs, units, since: cx.now, bonus_ms: bonus_ms(share), meetings };
+        let (needs, share) = (asks.needs, asks.share);
+        let able = (u64::from(asks.nodes) * u64::from(share) / 1_000_000) as usize;
+        let waiting = Waiting { asks, units, since: cx.now, meetings, capable: Vec::new() };
         self.waiting.insert(job, waiting);
         self.mark(job, cx);
-        if share < SCARCE {
-            let number = self.searches.ask(job);
-            cx.emit(Event::Search { number, needs, wanted: MARKED });
+        if share >= SCARCE {
+            return;
+        }
+        let wanted = wanted(share);
+        match self.known.draw(&needs, (usize::from(wanted), able), cx) {
+            Some(capable) => self.mark_with(job, capable, cx),
+            None => {
+                let number = self.searches.ask(job);
+                cx.emit(Event::Search { number, needs, wanted });
+            }
         }
     }
 
     /// Marks the job at its meeting nodes.
     pub(super) fn mark(&mut self, job: JobId, cx: &mut Fcx<'_>) {
-        let (Some(me), Some(waiting)) = (self.me, self.waiting.get(&job)) else { return };
-        let mark = waiting.mark(job, me, cx.now);
-        for at in &waiting.meetings {
-            self.meetings.send(*at, ToMeeting::Mark(mark), cx);
+        let Some(waiting) = self.waiting.get(&job) else { return };
+        for meeting in waiting.meetings.clone() {
+            self.mark_at(job, meeting, cx);
         }
         cx.set_timer(Timer::Renew(job), RENEW);
     }
 
-    /// These nodes can run the job: it is marked there too.
-    pub(super) fn capable(&mut self, number: u64, found: &[Candidate], cx: &mut Fcx<'_>) {
-        let Some(job) = self.searches.answered(number) else { return };
+    pub(super) fn mark_at(&mut self, job: JobId, meeting: u8, cx: &mut Fcx<'_>) {
         let (Some(me), Some(waiting)) = (self.me, self.waiting.get(&job)) else { return };
-        let mark = waiting.mark(job, me, cx.now);
+        let mark = waiting.mark(job, me, Some(meeting), cx.now);
+        self.meetings.send(meeting, ToMeeting::Mark(mark), cx);
+    }
+
+    /// These nodes can run the job: it is marked there too.
+    pub(super) fn capable(&mut self, number: u64, found: &[Candidate], searched: bool, cx: &mut Fcx<'_>) {
+        let Some(job) = self.searches.answered(number) else { return };
         for one in found {
-            cx.send_to(one.contact, Message::ToMeeting(ToMeeting::Mark(mark)));
+            self.known.remember(one.contact, one.capability, cx.now);
+        }
+        self.mark_with(job, found.iter().map(|one| one.contact).collect(), cx);
+        let Some(waiting) = self.waiting.get_mut(&job) else { return };
+        let Asks { nodes, share, .. } = waiting.asks;
+        if searched && found.len() < usize::from(wanted(share)) && nodes > 0 {
+            // These are all that can, which says more than an estimate.
+            waiting.asks.share = (found.len() as f64 / f64::from(nodes) * 1e6) as u32;
+            self.mark(job, cx);
         }
     }
 
-    fn unmark(&mut self, job: JobId, cx: &mut Fcx<'_>) {
+    /// Marks the job at nodes that can run it.
+    fn mark_with(&mut self, job: JobId, capable: Vec<Contact>, cx: &mut Fcx<'_>) {
+        let (Some(me), Some(waiting)) = (self.me, self.waiting.get_mut(&job)) else { return };
+        waiting.capable = capable;
+        let mark = waiting.mark(job, me, None, cx.now);
+        for contact in waiting.capable.iter().copied() {
+            cx.send_to(contact, Message::ToMeeting(ToMeeting::Mark(mark)));
+        }
+    }
+
+    /// No unit of the job waits any more.
+    pub(super) fn unmark(&mut self, job: JobId, cx: &mut Fcx<'_>) {
         let Some(waiting) = self.waiting.remove(&job) else { return };
         cx.cancel_timer(Timer::Renew(job));
-        for at in waiting.meetings {
-            self.meetings.send(at, ToMeeting::Unmark { job }, cx);
+        for meeting in waiting.meetings {
+            self.meetings.send(meeting, ToMeeting::Unmark { job }, cx);
         }
-        // Capable nodes find out when they claim it.
+        for contact in waiting.capable {
+            cx.send_to(contact, Message::ToMeeting(ToMeeting::Unmark { job }));
+        }
     }
 
-    /// A node has slots free for the job.
-    pub(super) fn claimed(
-        &mut self,
-        from: NodeId,
-        job: JobId,
-        (at, capability, slots): (Contact, Capability, u32),
-        cx: &mut Fcx<'_>,
-    ) {
-        if at.id != from {
+    /// A node has slots free for a job.
+    pub(super) fn claimed(&mut self, from: NodeId, claim: &Claim, cx: &mut Fcx<'_>) {
+        let job = claim.job;
+        if claim.at.id != from {
             return cx.fault(from, "claims a job for another node".into());
         }
-        let waiting = self.waiting.get_mut(&job);
-        if waiting.as_ref().is_some_and(|waiting| !capability.covers(&waiting.needs)) {
-            cx.fault(from, "claims a job that it cannot run".into());
-            return cx.send(from, Message::ToNode(ToNode::Given { job, units: 0, left: 0 }));
+        if let Err(why) = claim.properties.check() {
+            return cx.fault(from, format!("states what no node may: {why}"));
         }
-        let (units, left) = waiting.map_or((0, 0), |waiting| {
-            let units = slots.min(waiting.units);
+        self.known.remember(claim.at, claim.capability, cx.now);
+        let mut given = (0, 0);
+        if let Some(waiting) = self.waiting.get_mut(&job) {
+            let asks = &waiting.asks;
+            if !claim.capability.covers(&asks.needs) {
+                cx.fault(from, "claims a job that it cannot run".into());
+                return cx.send(from, Message::ToNode(ToNode::Unfit { job }));
+            }
+            if !claim.properties.have_words_of(&asks.requires) {
+                // Another word of the node has the bit of one that is asked for.
+                return cx.send(from, Message::ToNode(ToNode::Unfit { job }));
+            }
+            let units = claim.slots.min(waiting.units);
             waiting.units -= units;
-            (units, waiting.units)
-        });
+            given = (units, waiting.units);
+        }
+        let (units, left) = given;
         cx.send(from, Message::ToNode(ToNode::Given { job, units, left }));
         if units > 0 {
-            cx.emit(Event::Claimed { job, node: at, units });
+            cx.emit(Event::Claimed { job, node: claim.at, units });
         }
-        if self.waiting.get(&job).is_some_and(|waiting| waiting.units == 0) {
+        if let Some(waiting) = self.waiting.get_mut(&job).filter(|waiting| waiting.units == 0) {
+            // It is told by the answer.
+            waiting.capable.retain(|contact| contact.id != from);
             self.unmark(job, cx);
         }
     }
@@ -139,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_fewer_can_run_a_job_the_older_it_counts() {
-        assert_eq!((bonus_ms(1000), bonus_ms(500), bonus_ms(1)), (0, 41_588, 414_465));
-        assert_eq!((bonus_ms(0), bonus_ms(2000)), (bonus_ms(1), 0), "whatever was estimated");
+        assert_eq!((bonus_ms(1_000_000), bonus_ms(500_000), bonus_ms(1000)), (0, 41_588, 414_465));
+        assert_eq!((bonus_ms(0), bonus_ms(2_000_000)), (bonus_ms(1), 0), "whatever was estimated");
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::circle::RingId;
 use crate::discovery::connected::{self, Connected};
-use crate::discovery::fitting::{Command, Event, Fitting, Message};
+use crate::discovery::fitting::{Asks, Command, Event, Fitting, Message};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
-use crate::overlay::rn_tree::{self, RnTree};
+use crate::overlay::rn_tree::{self, RnTree, Summary};
 use crate::protocol::Input;
 use crate::requires::Requires;
 use crate::ticket::ServiceId;
@@ -36,10 +36,14 @@ impl Service for Fitting {
         match *note {
             Note::Unreachable(peer) => node.give::<Self>(Input::Unreachable(peer)),
             Note::Me(me) => node.tell::<Self>(Command::Me(Some(me))),
+            Note::Ring(_) => {
+                let range = node.place_on_ring().map(|place| place.range);
+                node.tell::<Self>(Command::Range(range));
+            }
             Note::Guest => node.tell::<Self>(Command::Me(None)),
             Note::Load { slots, busy } => {
-                let capability = node.capability();
-                node.tell::<Self>(Command::Load { capability, slots, busy: busy.to_vec() });
+                let (capability, properties) = (node.capability(), node.config.properties.clone());
+                node.tell::<Self>(Command::Load { capability, properties, slots, busy: busy.to_vec() });
             }
             _ => {}
         }
@@ -50,7 +54,10 @@ impl Service for Fitting {
             Reply::Located(found) => {
                 Command::Located { number, owner: found.ok().map(|found| found.owner.contact) }
             }
-            Reply::Capable { found, .. } => Command::Capable { number, found },
+            Reply::Capable { found, visited } => {
+                let searched = visited > 0 && visited < rn_tree::VISITS;
+                Command::Capable { number, found, searched }
+            }
             _ => return,
         });
     }
@@ -89,16 +96,19 @@ impl Node {
     }
 
     /// Has units of a job wait for nodes that cover its needs.
-    pub(super) fn want(&mut self, job: JobId, requires: &Requires, memory_bytes: u64, units: u32) {
+    pub(super) fn want(&mut self, job: JobId, requires: Box<Requires>, memory_bytes: u64, units: u32) {
         if !self.has::<Fitting>() {
             let why = "this swarm has no finder for jobs with requirements".into();
             return self.tell::<Owner>(owner::Command::Short { job, why });
+        }
+        if units == 0 {
+            return self.tell::<Fitting>(Command::Enough { job });
         }
         let needs = requires.needs(memory_bytes);
         let whole = self.state::<RnTree>().and_then(RnTree::whole);
         // Until the tree has told, as many can as there are.
         let share = whole.as_ref().map_or(1.0, |whole| whole.share(&needs));
-        if let Some(whole) = whole.filter(|_| units > 0) {
+        if let Some(whole) = &whole {
             let nodes = whole.nodes();
             let why = match (share * f64::from(nodes)).round() as u32 {
                 _ if share == 0.0 => {
@@ -110,6 +120,8 @@ impl Node {
             };
             self.tell::<Owner>(owner::Command::Short { job, why });
         }
-        self.tell::<Fitting>(Command::Want { job, needs, units, share: (share * 1000.0) as u16 });
+        let nodes = whole.as_ref().map_or(0, Summary::nodes);
+        let asks = Asks { needs, requires, nodes, share: (share * 1e6) as u32 };
+        self.tell::<Fitting>(Command::Want { job, asks, units });
     }
 }

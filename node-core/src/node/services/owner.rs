@@ -134,7 +134,7 @@ impl Service for Owner {
             }
             Event::Find(query) => node.tell::<Connected>(connected::Command::Find(query)),
             Event::Want { job, requires, memory_bytes, units } => {
-                node.want(job, &requires, memory_bytes, units);
+                node.want(job, requires, memory_bytes, units);
             }
             Event::Purchase(purchase) => node.purchase(purchase),
             Event::Settle { ticket, order } => {

@@ -10,7 +10,6 @@ use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::rn_tree::{Command, Event, Message, Place, RnTree};
 use crate::protocol::Input;
-use crate::requires::platform_word;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
 
@@ -73,7 +72,7 @@ impl Node {
         self.state()
     }
 
-    fn place_on_ring(&self) -> Option<Place> {
+    pub(super) fn place_on_ring(&self) -> Option<Place> {
         let mut members = self.ring()?.members();
         let member = members.find(|member| member.id().ring == RingId::NODES && member.joined())?;
         Some(Place { contact: member.contact(), range: member.range()? })
@@ -85,9 +84,8 @@ impl Node {
             // Rounded down: what is promised is there.
             memory: u32::try_from(self.config.memory_bytes >> 20).unwrap_or(u32::MAX),
             speed: self.config.power,
-            // Space for units is not bounded by nodes yet.
-            disk: 0,
-            words: platform_word(self.config.platform),
+            disk: u32::try_from(self.config.properties.disk_bytes >> 20).unwrap_or(u32::MAX),
+            words: self.config.properties.words(self.config.platform),
         }
     }
 }

@@ -20,6 +20,7 @@ mod search;
 mod summary;
 
 pub use message::{BRANCHES_MAX, Message, Over, WANTED_MAX, Walk};
+pub use search::VISITS;
 pub use summary::Summary;
 
 use crate::address::Contact;

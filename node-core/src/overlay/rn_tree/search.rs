@@ -14,7 +14,7 @@ pub(super) const SEARCHES: usize = 256;
 
 /// Nodes that a search comes to at most. Our choice: several times what 16 capable nodes take in the hardest of the
 /// paper's workloads.
-const VISITS: u16 = 256;
+pub const VISITS: u16 = 256;
 
 /// Time after which a search is taken for lost with a node. Our choice: the most visits, at 100 ms each.
 const PATIENCE: Duration = Duration::from_secs(25);
