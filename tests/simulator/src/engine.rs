@@ -51,9 +51,11 @@ const WHOLE_EVERY: u32 = 4;
 /// A run as told to whoever keeps accounts: which unit, and the fuel that it had used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ran {
+    /// `argument`: the first of the task's, if it is a number.
     Began {
         unit: u64,
         fuel: u64,
+        argument: Option<u64>,
     },
     /// With the node.
     Lost {
@@ -258,7 +260,8 @@ impl Engine {
                         false => program(&task),
                     };
                     outcome.fuel = time.as_micros() as u64 * u64::from(MIPS);
-                    self.log.push(Ran::Began { unit, fuel });
+                    let argument = task.arguments.first().and_then(|first| first.parse().ok());
+                    self.log.push(Ran::Began { unit, fuel, argument });
                     let base = from.map(|from| from.base.unwrap_or(from.blob).id);
                     let (total, mips) = (outcome.fuel.max(fuel), u64::from(mips.max(1)));
                     let (paused, stopping) = (false, false);

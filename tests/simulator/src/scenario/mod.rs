@@ -337,6 +337,9 @@ pub struct MatchmakingPart {
     /// Mean gaps between two arrivals at 1,000 nodes; of others, in proportion.
     pub gap_s: Vec<Time>,
     pub schemes: Vec<Matching>,
+    /// Some of the workloads, as `mixed/mixed/heavy`; all without.
+    #[serde(default)]
+    pub workloads: Vec<String>,
     /// Seeds, of which each row is the mean.
     pub seeds: Int<1, 1000>,
 }
@@ -351,6 +354,8 @@ pub enum Matching {
     Late,
     /// Central, late binding by age and scarcity.
     Scarce,
+    /// The product's own nodes: late binding by marks.
+    Pull,
 }
 
 /// While nodes come and go.

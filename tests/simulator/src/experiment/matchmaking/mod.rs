@@ -1,6 +1,8 @@
 //! How long jobs with requirements wait (paper `match`, section 3.3, figure 2), by the scheme that finds nodes for
 //! them. A message of a central scheme costs nothing: it knows all.
 
+mod nodes;
+
 use super::Watch;
 use crate::matchmaking::central::Scheme;
 use crate::matchmaking::workload::Mix;
@@ -16,14 +18,17 @@ impl Matching {
             Matching::Shortest => "shortest",
             Matching::Late => "late",
             Matching::Scarce => "scarce",
+            Matching::Pull => "pull",
         }
     }
 
-    fn central(self) -> Scheme {
+    /// The scheduler that knows all; none: nodes find each other.
+    fn central(self) -> Option<Scheme> {
         match self {
-            Matching::Shortest => Scheme::Shortest,
-            Matching::Late => Scheme::Late,
-            Matching::Scarce => Scheme::Scarce,
+            Matching::Shortest => Some(Scheme::Shortest),
+            Matching::Late => Some(Scheme::Late),
+            Matching::Scarce => Some(Scheme::Scarce),
+            Matching::Pull => None,
         }
     }
 }
@@ -32,11 +37,17 @@ pub(super) fn run(scenario: &Scenario, part: &MatchmakingPart, report: &mut Repo
     let nodes = scenario.nodes.0 as usize;
     let jobs = nodes * part.jobs_a_node.0 as usize;
     for gap in &part.gap_s {
-        for mix in Mix::ALL {
+        let named = |mix: &Mix| part.workloads.is_empty() || part.workloads.contains(&mix.name());
+        for mix in Mix::ALL.into_iter().filter(named) {
             let workload = mix.draw(report.seed, nodes, jobs, gap.0 * GAPS_OF / nodes as f64);
             for scheme in &part.schemes {
-                let outcome = scheme.central().run(&workload, report.seed);
-                report.events += jobs as u64;
+                let (outcome, messages) = match scheme.central() {
+                    Some(central) => {
+                        report.events += jobs as u64;
+                        (central.run(&workload, report.seed), 0.0)
+                    }
+                    None => nodes::run(scenario, &workload, report, watch),
+                };
                 report.rows.push(
                     Row::default()
                         .with("workload", mix.name().as_str())
@@ -47,7 +58,7 @@ pub(super) fn run(scenario: &Scenario, part: &MatchmakingPart, report: &mut Repo
                         .with("p99_s", outcome.quantile_s(0.99))
                         .with("max_s", outcome.quantile_s(1.0))
                         .with("makespan_s", outcome.makespan_s())
-                        .with("messages_per_job", 0u64)
+                        .with("messages_per_job", messages / jobs as f64)
                         .with("jain", outcome.jain()),
                 );
             }

@@ -1,0 +1,208 @@
+//! A workload among the product's own nodes: gateways that own the jobs, and runners that find them.
+
+use super::Watch;
+use crate::engine::Ran;
+use crate::matchmaking::Outcome;
+use crate::matchmaking::workload::{RESOURCES, Vector, Workload, can};
+use crate::report::Report;
+use crate::rng::Rng;
+use crate::scenario::Scenario;
+use crate::world::{Step, World, ended};
+use node_core::keys::Secret;
+use node_core::requires::{Properties, Requires};
+use node_core::work::spec::{CheckpointEvery, Find, JobSpec};
+use node_core::{Config, NodeEvent, Time};
+use sandbox::{Limits, Task};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Runners of one gateway. Our choice: submitters are many, and fewer than who runs their jobs.
+const A_GATEWAY: usize = 100;
+
+/// From the last join until the trees stand and all nodes know them.
+const REST: Duration = Duration::from_secs(300);
+
+/// Time after the last job in which messages at rest are counted.
+const COUNTED: Duration = Duration::from_secs(120);
+
+/// All jobs end within this, or some never will. Our choice: five times the worst of the central schedulers.
+const PATIENCE: Duration = Duration::from_secs(20_000);
+
+/// Memory and disk of one unit of a workload's resource: 100 of them fit what a unit may have.
+const UNIT_BYTES: u64 = 16 << 20;
+
+/// Messages of all nodes, by protocol and kind.
+type Kinds = BTreeMap<(String, String), u64>;
+
+/// The workload's fate, and the messages that its jobs took beyond what nodes at rest send.
+pub(super) fn run(
+    scenario: &Scenario,
+    workload: &Workload,
+    report: &mut Report,
+    watch: &mut dyn Watch,
+) -> (Outcome, f64) {
+    let mut swarm = Swarm::grown(scenario, workload, report.seed);
+    swarm.world.kinds = Some(Kinds::new());
+    let outcome = swarm.play(watch);
+    let took = swarm.world.now.since(swarm.began).as_secs_f64();
+    let kinds = swarm.world.kinds.replace(Kinds::new()).unwrap_or_default();
+    // By then all know where jobs and nodes meet, so this is the ring's own upkeep.
+    swarm.world.run_for(COUNTED);
+    let at_rest = swarm.world.kinds.take().unwrap_or_default();
+    for ((protocol, kind), count) in &kinds {
+        watch.say(&format!("{protocol} {kind}: {:.2} a job", *count as f64 / workload.jobs.len() as f64));
+    }
+    let looked_up = sum(&kinds, is_lookup) - sum(&at_rest, is_lookup) * took / COUNTED.as_secs_f64();
+    report.events += swarm.world.events;
+    report.trace_hash = report.trace_hash.rotate_left(1) ^ swarm.world.trace_hash();
+    report.violations.extend(swarm.wrong);
+    (outcome, sum(&kinds, is_finding) + looked_up.max(0.0))
+}
+
+/// Messages by which jobs and nodes find each other, idle nodes' looks included.
+fn is_finding(of: &str, kind: &str) -> bool {
+    of == "Fitting" || of == "RnTree" && (kind == "Walk" || kind == "Over")
+}
+
+fn is_lookup(of: &str, kind: &str) -> bool {
+    of == "Ring" && ["Find", "Next", "Mine"].contains(&kind)
+}
+
+fn sum(kinds: &Kinds, counts: fn(&str, &str) -> bool) -> f64 {
+    kinds.iter().filter(|((of, kind), _)| counts(of, kind)).map(|(_, count)| *count as f64).sum()
+}
+
+struct Swarm<'a> {
+    world: World,
+    workload: &'a Workload,
+    gateways: usize,
+    began: Time,
+    wrong: Vec<String>,
+}
+
+fn config(of: Option<&Vector>, at: usize) -> Config {
+    let [memory, speed, disk] = of.copied().unwrap_or([0; RESOURCES]);
+    let properties = Properties { disk_bytes: u64::from(disk) * UNIT_BYTES, ..Properties::default() };
+    let mut config = Config {
+        gateway: of.is_none(),
+        founds: at == 0,
+        slots: u32::from(of.is_some()),
+        port: Some(4001),
+        memory_bytes: u64::from(memory) * UNIT_BYTES,
+        power: speed,
+        properties: Arc::new(properties),
+        ring: Some(Arc::default()),
+        rn_tree: true,
+        ..Config::default()
+    };
+    config.limits_mut().overrun_panics = true;
+    config
+}
+
+fn secret(at: usize) -> Secret {
+    let mut bytes = [2; 32];
+    bytes[..8].copy_from_slice(&(at as u64).to_be_bytes());
+    Secret::from_bytes(&bytes)
+}
+
+/// Runs for as many microseconds as its second argument says.
+fn program(task: &Task) -> (Duration, sandbox::Outcome) {
+    let micros = task.arguments.get(1).and_then(|it| it.parse().ok()).unwrap_or(1);
+    (Duration::from_micros(micros), sandbox::Outcome { cpu_us: micros, ..ended(0) })
+}
+
+impl<'a> Swarm<'a> {
+    fn grown(scenario: &Scenario, workload: &'a Workload, seed: u64) -> Swarm<'a> {
+        let mut world = World::seed(seed).with(program);
+        world.network = scenario.network();
+        world.keep = |event| matches!(event, NodeEvent::PeerFault { .. } | NodeEvent::JobRefused { .. });
+        let gateways = workload.nodes.len().div_ceil(A_GATEWAY);
+        let of = (0..gateways).map(|_| None).chain(workload.nodes.iter().map(Some));
+        for (at, of) in of.enumerate() {
+            world.add_keyed(config(of, at), &secret(at));
+            if at > 0 {
+                world.connect(at, if at < gateways { 0 } else { at % gateways });
+            }
+            world.run_for(Duration::from_micros(1_000_000 / scenario.tree.joins_per_s.0.max(1)));
+        }
+        world.run_for(REST);
+        Swarm { began: world.now, world, workload, gateways, wrong: Vec::new() }
+    }
+
+    fn play(&mut self, watch: &mut dyn Watch) -> Outcome {
+        self.began = self.world.now;
+        let mut rng = Rng::fork(self.world.seed, 300);
+        let specs: Vec<JobSpec> = (0..self.gateways).map(|at| self.world.sweep(at, 1)).collect();
+        let mut outcome = Outcome::of(self.workload);
+        let mut started = vec![false; self.workload.jobs.len()];
+        let mut left = started.len();
+        let mut ended: BTreeMap<usize, Time> = BTreeMap::new();
+        let mut idle: Vec<u64> = Vec::new();
+        for (token, job) in self.workload.jobs.iter().enumerate() {
+            self.world.call_at(self.began + Duration::from_micros(job.arrival_us), token as u32);
+        }
+        let end = self.began + PATIENCE;
+        while left > 0 && self.world.now < end {
+            match self.world.next() {
+                Some(Step::Call(token)) => {
+                    let owner = rng.below(self.gateways as u64) as usize;
+                    self.submit(token as usize, owner, &specs[owner]);
+                }
+                Some(Step::Done) => {}
+                None => break,
+            }
+            for (time, at, ran) in std::mem::take(&mut self.world.ran) {
+                match ran {
+                    Ran::Began { argument: Some(job), .. } => {
+                        let job = job as usize;
+                        if std::mem::replace(&mut started[job], true) {
+                            self.wrong.push(format!("job {job} has started twice"));
+                            continue;
+                        }
+                        let node = at - self.gateways;
+                        if !can(&self.workload.nodes[node], &self.workload.jobs[job].needs) {
+                            self.wrong
+                                .push(format!("job {job} has started at node {node}, which cannot run it"));
+                        }
+                        if let Some(end) = ended.remove(&at) {
+                            idle.push(time.since(end).as_micros() as u64);
+                        }
+                        let start = time.since(self.began).as_micros() as u64;
+                        outcome.ran(self.workload, job, node, start);
+                    }
+                    Ran::Ended { .. } => {
+                        left = left.saturating_sub(1);
+                        ended.insert(at, time);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        if left > 0 {
+            let waits = started.iter().filter(|started| !**started).count();
+            self.wrong.push(format!("{left} jobs have not ended, of which {waits} never started"));
+        }
+        idle.sort_unstable();
+        let idle = idle.get(idle.len() / 2).map_or(0.0, |us| *us as f64 / 1e6);
+        watch.say(&format!("half of the nodes idled for less than {idle:.2} s between two jobs"));
+        for (time, at, event) in std::mem::take(&mut self.world.told).into_iter().take(5) {
+            let after = time.since(Time::ZERO).as_secs();
+            watch.say(&format!("{after} s: node {at} tells {event:?}"));
+        }
+        outcome
+    }
+
+    fn submit(&mut self, job: usize, owner: usize, spec: &JobSpec) {
+        let of = &self.workload.jobs[job];
+        let [memory, speed, disk] = of.needs.map(u64::from);
+        let requires =
+            Requires { speed: speed * 1_000_000, disk_bytes: disk * UNIT_BYTES, ..Requires::default() };
+        let mut spec = JobSpec { find: Find::Fitting, requires: Box::new(requires), ..spec.clone() };
+        let template = &mut spec.template;
+        template.arguments = vec![job.to_string(), of.run_us.to_string()];
+        template.limits = Limits { memory_bytes: (memory * UNIT_BYTES).max(1 << 20), ..template.limits };
+        template.checkpoint = CheckpointEvery::NEVER;
+        self.world.submit(owner, spec);
+    }
+}
