@@ -74,7 +74,7 @@ fn guests_are_found_and_reached_as_they_were() {
 }
 
 #[test]
-fn jobs_wait_for_central_schedulers_as_they_did() {
+fn jobs_wait_for_nodes_as_they_did() {
     compare("matchmaking");
 }
 
