@@ -9,7 +9,7 @@ use crate::time::Time;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Nodes that are remembered. Our choice: 100 KB; of 1,024 drawn ones 16 can run what a hundredth of all can.
+/// Nodes that are remembered. Our choice: 100 KB; of 1,024 drawn ones 16 can run what a sixtieth of all can.
 const KNOWN: usize = 1024;
 
 /// Time for which a node is remembered. Our choice: what it can do changes when its donor wants it, seldom.
@@ -40,8 +40,8 @@ impl Known {
         self.nodes.remove(&node);
     }
 
-    /// So many nodes that can run this, drawn of those that are known; none if a search is to find others. It is the more
-    /// seldom the more are known of as many as there may be: else those that seldom claim stayed unknown.
+    /// Draws `wanted` known nodes that can run this, of `of` that there may be; none if a search is to find others. A search
+    /// is the more seldom the more are known: without any, nodes that seldom claim stay unknown.
     pub(super) fn draw(
         &self,
         needs: &Capability,

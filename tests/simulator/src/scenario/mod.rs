@@ -7,6 +7,7 @@ mod values;
 
 pub use values::{Asked, Int, Range, Share, Time};
 
+use crate::matchmaking::workload::Mix;
 use crate::network::{Latency, Mischief, Network};
 use crate::rng::Rng;
 use node_core::discovery::nearest::Way;
@@ -427,6 +428,14 @@ impl Scenario {
                 let region = kind.region.0;
                 return Err(format!(
                     "line {line}: there are {regions} regions from 0, and nodes in {region}"
+                ));
+            }
+        }
+        let workloads = self.matchmaking.iter().flat_map(|part| &part.workloads);
+        for name in workloads {
+            if Mix::ALL.iter().all(|mix| mix.name() != *name) {
+                return Err(format!(
+                    "workloads: {name:?} is none; give nodes/jobs/needs, as mixed/clustered/light"
                 ));
             }
         }
