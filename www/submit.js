@@ -6,6 +6,7 @@ import { h, renew, replace, setHidden, setText } from "./dom.js";
 import { MOST as MOST_FILES, chosen, dropZone, takeDrops } from "./drop.js";
 import { count, plural, size } from "./format.js";
 import { limits } from "./limits.js";
+import { requiring } from "./requiring.js";
 import { errorText } from "./text.js";
 import { setToken, tokenForm } from "./token.js";
 import { pathFault, programFault, splitWords } from "./words.js";
@@ -63,6 +64,7 @@ export function submitView() {
   const sweepHint = h("p", { class: "hint" });
   const bounds = limits();
   const places = buying();
+  const nodes = requiring();
 
   const button = h("button", { type: "submit", class: "button primary big" }, "Submit");
   const stop = h("button", { type: "button", class: "button", hidden: true }, "Stop sending");
@@ -83,6 +85,7 @@ export function submitView() {
     part("How often",
       h("label", { class: "check" }, sweep, "Run it many times, once for each number of a range"), sweepFields, sweepHint),
     h("details", { class: "card pad" }, h("summary", null, "Limits, retries and environment"), bounds.element),
+    h("details", { class: "card pad" }, h("summary", null, "What a node must have"), nodes.element),
     h("details", { class: "card pad" }, h("summary", null, "Buy places"), places.element));
   const form = h("form", { class: "submit", novalidate: true, autocomplete: "off" }, asked,
     h("section", { class: "card pad send", "aria-label": "What will be submitted" },
@@ -123,6 +126,7 @@ export function submitView() {
       ["Arguments", count(splitWords(args.value).words.length)],
       ["Standard input", stdinFile ? size(stdinFile.size) : stdinText.value ? size(new Blob([stdinText.value]).size) : "empty"],
       ["Files", files.length ? `${count(files.length)}, ${size(files.reduce((sum, one) => sum + one.file.size, 0))}` : "none"],
+      ["A node must have", nodes.words()],
       ["Places", places.words()],
       ["Units", count(sweep.checked ? Math.max(0, Number(sweepCount.value) || 0) : 1)],
     ];
@@ -237,7 +241,9 @@ export function submitView() {
       if (!Number.isSafeInteger(first) || first < 0 || sweepFirst.value === "") return ["The first number has to be a whole number from 0 on.", sweepFirst];
       if (!Number.isInteger(n) || n < 1 || n > MOST_UNITS) return [`A job has 1 to ${count(MOST_UNITS)} units.`, sweepCount];
     }
-    return bounds.wrong() ?? places.wrong();
+    const both = places.values().find && nodes.asks();
+    return bounds.wrong() ?? nodes.wrong() ?? places.wrong()
+      ?? (both ? ["Requirements are not heeded where places are bought. Leave out one of the two.", nodes.element.querySelector("input")] : null);
   }
 
   async function send() {
@@ -304,6 +310,7 @@ export function submitView() {
       ...(files.length && { files: files.map((one, i) => ({ path: one.path, blob: rest[i] })) }),
       ...(sweep.checked && { sweep: { first: Number(sweepFirst.value), count: Number(sweepCount.value) } }),
       ...bounds.values(),
+      ...nodes.values(),
       ...places.values(),
     };
     return api.submit(spec, freshKey(), signal);

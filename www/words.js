@@ -55,6 +55,23 @@ export function environmentOf(text) {
   return { values };
 }
 
+/**
+ * Labels of nodes, `key=value` with blanks or commas between: `{values}` or `{fault}`.
+ * @param {string} text
+ * @returns {{ values: Record<string, string>, fault?: undefined } | { values?: undefined, fault: string }}
+ */
+export function labelsOf(text) {
+  /** @type {Record<string, string>} */
+  const values = {};
+  for (const one of text.split(/[\s,]+/).filter(Boolean)) {
+    const [, key, value] = /^([\w./-]{1,64})=([\w./-]{1,64})$/.exec(one) ?? [];
+    if (!key) return { fault: `“${one.slice(0, 40)}” is no label. Write key=value: letters, digits, -, _, . or /.` };
+    if (Object.hasOwn(values, key)) return { fault: `${key} is given twice; keep one.` };
+    values[key] = value;
+  }
+  return { values };
+}
+
 /** Null when a path is one that a task can have, else why not. @param {string} path */
 export function pathFault(path) {
   if (!path) return "A file needs a name.";

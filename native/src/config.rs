@@ -1,11 +1,13 @@
 //! Settings of `manyhands up`, decided in layers: flags over `MANYHANDS_UP_…` variables over the `[up]`
 //! section of a TOML file over defaults.
 
+use crate::cli::requirements::label;
 use crate::cli::strict_toml::{Document, Key, Mistake, key};
 use node_core::NodeId;
 use node_core::overlay::swarm::DEGREES;
+use node_core::requires::Properties;
 use serde::de::Error as _;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -33,6 +35,8 @@ pub(crate) struct UpLayer {
     pub(crate) market: Option<MarketScheme>,
     pub(crate) pricing: Option<Pricing>,
     pub(crate) speed: Option<u64>,
+    pub(crate) labels: Option<BTreeMap<String, String>>,
+    pub(crate) matchmaking: Option<Matchmaking>,
     pub(crate) data: Option<PathBuf>,
 }
 
@@ -56,6 +60,25 @@ pub(crate) enum Pricing {
     Vickrey,
     /// The cheapest at its own, and who names it has more the cheaper it is (max-min payoff)
     MaxMin,
+}
+
+/// How nodes are found for jobs with requirements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Matchmaking {
+    /// Jobs are marked where idle nodes look; a tree of rendezvous nodes knows who can run what
+    #[default]
+    RnTree,
+    /// Not at all: this node neither runs nor submits such jobs
+    None,
+}
+
+impl FromStr for Matchmaking {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        clap::ValueEnum::from_str(text, false)
+    }
 }
 
 impl FromStr for MarketScheme {
@@ -102,6 +125,9 @@ const KEYS: &[Key] = &[Key {
         key("market"),
         key("pricing"),
         key("speed"),
+        // Its keys are the donor's business.
+        key("labels"),
+        key("matchmaking"),
         key("data"),
     ],
 }];
@@ -160,6 +186,11 @@ impl UpLayer {
             market: parsed!("MARKET"),
             pricing: parsed!("PRICING"),
             speed: parsed!("SPEED"),
+            labels: var!("LABELS")
+                .map(|text| several(text).iter().map(|text| label(text)).collect())
+                .transpose()
+                .map_err(|e: String| format!("the variable MANYHANDS_UP_LABELS: {e}"))?,
+            matchmaking: parsed!("MATCHMAKING"),
             data: var!("DATA").map(PathBuf::from),
         })
     }
@@ -185,6 +216,8 @@ impl UpLayer {
             market: self.market.or(lower.market),
             pricing: self.pricing.or(lower.pricing),
             speed: self.speed.or(lower.speed),
+            labels: self.labels.or(lower.labels),
+            matchmaking: self.matchmaking.or(lower.matchmaking),
             data: self.data.or(lower.data),
         }
     }
@@ -229,6 +262,13 @@ impl UpLayer {
                 "a tree of degree {degree} cannot be built: give --tree-degree {least} to {most}"
             ));
         }
+        let properties = Properties {
+            os: std::env::consts::OS.into(),
+            arch: std::env::consts::ARCH.into(),
+            labels: self.labels.unwrap_or_default().into_iter().collect(),
+            disk_bytes: 0,
+        };
+        properties.check().map_err(|e| format!("--label: {e}"))?;
         let submitters = self.submitter.unwrap_or_default();
         let submitters = submitters.iter().map(|text| submitter(text)).collect::<Result<_, _>>()?;
         let name = self.name.unwrap_or_else(host_name);
@@ -283,6 +323,8 @@ impl UpLayer {
             market: self.market,
             pricing: self.pricing,
             speed: self.speed,
+            properties,
+            matchmaking: self.matchmaking.unwrap_or_default(),
             data: self.data,
         })
     }
@@ -328,6 +370,9 @@ pub(crate) struct UpConfig {
     pub(crate) pricing: Option<Pricing>,
     /// Fuel a second of a slot; measured if none.
     pub(crate) speed: Option<u64>,
+    /// Properties that jobs may require; the disk is known when the node starts.
+    pub(crate) properties: Properties,
+    pub(crate) matchmaking: Matchmaking,
     pub(crate) public_host: Vec<String>,
     /// Nodes that may give it jobs without the token.
     pub(crate) submitters: BTreeSet<NodeId>,

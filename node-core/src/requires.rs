@@ -10,7 +10,7 @@ pub const LABELS_MAX: usize = 16;
 /// Bytes of a key or a value of a label. Our choice: a name, not a text.
 pub const LABEL_MAX: usize = 64;
 
-/// Requirements of a job beside its memory limit; by default none.
+/// Requirements of a job on nodes; by default none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Requires {
@@ -25,6 +25,8 @@ pub struct Requires {
     pub arch: Option<String>,
     /// Labels that the donor has set, key and value.
     pub labels: Vec<(String, String)>,
+    /// Least memory that a unit may have, bytes; 0: what its own limit says.
+    pub memory_bytes: u64,
 }
 
 /// Why nobody takes requirements: what to give instead.
@@ -84,14 +86,14 @@ impl Requires {
         Ok(())
     }
 
-    /// The least that a node must have for units with this memory limit.
+    /// Capability that a node must have at least for units with this memory limit, bytes.
     pub fn needs(&self, memory_bytes: u64) -> Capability {
         let named = [("os", &self.os), ("arch", &self.arch)];
         let named = named.into_iter().filter_map(|(key, value)| Some(Words::of(key, value.as_ref()?)));
         let labels = self.labels.iter().map(|(key, value)| label_word(key, value));
         let words = named.chain(labels).chain(self.platform.map(platform_word));
         Capability {
-            memory: in_mib(memory_bytes),
+            memory: in_mib(self.memory_bytes.max(memory_bytes)),
             speed: in_millions(self.speed),
             disk: in_mib(self.disk_bytes),
             words: words.fold(Words::NONE, Words::with),
@@ -174,6 +176,8 @@ mod tests {
         let all = [platform_word(Platform::Native), Words::of("os", "linux"), label_word("site", "graz")];
         assert_eq!(needs.words, all.into_iter().fold(Words::NONE, Words::with));
         assert_eq!(Requires::default().needs(2 << 20), Capability { memory: 2, ..Capability::default() });
+        let more = Requires { memory_bytes: 3 << 20, ..Requires::default() };
+        assert_eq!([more.needs(2 << 20).memory, more.needs(5 << 20).memory], [3, 5], "whichever is more");
     }
 
     #[test]

@@ -140,3 +140,60 @@ fn a_job_is_found_where_it_is_marked_when_meeting_points_have_got_other_owners()
         assert_eq!(runners(&mut world, job, 3), [last], "seed {seed}");
     }
 }
+
+#[test]
+fn a_node_takes_what_it_turns_out_to_be_able_to_and_no_more_what_its_donor_takes_back() {
+    for seed in 0..3 {
+        let mut world = swarm(seed);
+        let rare = Requires { speed: 9_000_000_000, ..Requires::default() };
+        let job = submit(&mut world, 3, rare);
+        world.run_for(A_MINUTE * 3);
+        assert!(!world.is_over(job), "seed {seed}: nobody can run it yet");
+        world.drive(5, NodeInput::Command(Command::Measured { speed: 9_500_000_000 }));
+        assert_eq!(runners(&mut world, job, 3), [5], "seed {seed}");
+
+        for at in 1..NODES - 1 {
+            let terms = Command::Terms { memory_bytes: 1 << 30, policy: Arc::default() };
+            world.drive(at, NodeInput::Command(terms));
+        }
+        let large = Requires { memory_bytes: 3 << 29, ..Requires::default() };
+        let job = submit(&mut world, 20, large);
+        assert_eq!(runners(&mut world, job, 20), [NODES - 1], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_job_is_found_within_seconds_while_a_small_swarm_grows() {
+    for seed in 0..10 {
+        let mut world = rn_tree::grown(seed, 3, config);
+        for at in 3..9 {
+            world.add_keyed(config(at), &secret(at));
+            world.connect(at, 0);
+            // It takes points of the ring over meanwhile.
+            world.run_for(Duration::from_millis(1500 * at as u64));
+            let job = submit(&mut world, 2, Requires::default());
+            world.run_for(Duration::from_secs(10));
+            assert!(
+                world.is_over(job),
+                "seed {seed}, {at} nodes: {:?}",
+                world.node(0).job(job).unwrap().reason
+            );
+        }
+    }
+}
+
+#[test]
+fn an_idle_node_hears_of_a_job_at_a_point_that_has_got_another_owner() {
+    for seed in 0..5 {
+        let mut world = rn_tree::grown(seed, 3, config);
+        world.run_for(A_MINUTE);
+        for at in 3..15 {
+            world.add_keyed(Config { slots: 0, ..config(at) }, &secret(at));
+            world.connect(at, 0);
+        }
+        world.run_for(Duration::from_secs(15));
+        let job = submit(&mut world, 2, Requires::default());
+        world.run_for(Duration::from_secs(10));
+        assert!(world.is_over(job), "seed {seed}: {:?}", world.node(0).job(job).unwrap().reason);
+    }
+}

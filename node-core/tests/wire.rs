@@ -56,6 +56,7 @@ fn requires() -> Requires {
         os: Some("linux".into()),
         arch: None,
         labels: vec![("site".into(), "graz".into())],
+        memory_bytes: 305,
     }
 }
 

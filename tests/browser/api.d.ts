@@ -69,7 +69,7 @@ declare namespace Api {
     path: string;
   }
 
-  type FindName = "nearest" | "cheapest";
+  type FindName = "nearest" | "cheapest" | "fitting";
 
   interface Free {
     free_at_least: number;
@@ -119,7 +119,7 @@ declare namespace Api {
     checkpoint?: number | null;
     environment?: Record<string, string>;
     files?: Array<FileRequest>;
-    find?: FindName;
+    find?: null | FindName;
     fuel_limit?: number | null;
     max_price?: number | null;
     max_price_job?: number | null;
@@ -132,6 +132,7 @@ declare namespace Api {
     owner?: OwnerName;
     priority?: number;
     program: string;
+    requires?: null | Requires;
     stdin?: string | null;
     stdin_base64?: string | null;
     sweep?: null | SweepRequest;
@@ -305,6 +306,8 @@ declare namespace Api {
 
   type Platform = "native" | "browser";
 
+  type PlatformAsked = "either" | "native" | "browser";
+
   interface Problem {
     detail: string;
     field?: string | null;
@@ -320,6 +323,16 @@ declare namespace Api {
   interface Relaying {
     bytes: number;
     circuits: number;
+  }
+
+  interface Requires {
+    arch?: string | null;
+    disk?: number | null;
+    labels?: Record<string, string>;
+    memory?: number | null;
+    os?: string | null;
+    platform?: PlatformAsked;
+    speed?: number | null;
   }
 
   interface Result {

@@ -9,7 +9,7 @@ import { credits, inCredits, microOf } from "../../www/money.js";
 import { steps } from "../../www/plot.js";
 import { events } from "../../www/live.js";
 import { Session } from "../../www/session.js";
-import { environmentOf, pathFault, programFault, splitWords } from "../../www/words.js";
+import { environmentOf, labelsOf, pathFault, programFault, splitWords } from "../../www/words.js";
 
 class FakeWorker {
   static all = [];
@@ -144,6 +144,14 @@ test("an environment names what is wrong with it", () => {
   assert.deepEqual(environmentOf("A=1\n\nB=x=y").values, { A: "1", B: "x=y" });
   assert.match(environmentOf("A=1\nnonsense").fault, /Line 2/);
   assert.match(environmentOf("A=1\nA=2").fault, /twice/);
+});
+
+test("labels name what is wrong with them", () => {
+  assert.deepEqual(labelsOf("site=graz, gpu=rtx-5090").values, { site: "graz", gpu: "rtx-5090" });
+  assert.deepEqual(labelsOf("").values, {});
+  assert.match(labelsOf("site").fault, /key=value/);
+  assert.match(labelsOf("site=a b").fault, /“b”/);
+  assert.match(labelsOf("site=a site=b").fault, /twice/);
 });
 
 test("paths that leave a task's own root are refused", () => {

@@ -104,7 +104,9 @@ impl From<SubmitError> for Problem {
         match error {
             SubmitError::Refused(why) => {
                 let status = match why {
-                    NotAccepted::Refused(_) | NotAccepted::NotOnRing => StatusCode::UNPROCESSABLE_ENTITY,
+                    NotAccepted::Refused(_) | NotAccepted::NotOnRing | NotAccepted::NoMatchmaking => {
+                        StatusCode::UNPROCESSABLE_ENTITY
+                    }
                     NotAccepted::NotStored(_) => StatusCode::INSUFFICIENT_STORAGE,
                     // The job is not at fault.
                     NotAccepted::Guest | NotAccepted::Busy | NotAccepted::NoOwner => {

@@ -1,15 +1,14 @@
 //! A submitted job, from its JSON to a specification that the node can follow.
 
+use super::placing::{FindName, OwnerName, Prices, check_find, check_owner, check_requires};
 use super::problem::Problem;
+use super::requires::RequiresRequest;
 use base64::Engine as _;
 use bytes::Bytes;
 use node_core::bounds::Bounds;
 use node_core::content::{BlobRef, Data, NamedData};
 use node_core::ids::BlobId;
-use node_core::money::Micro;
-use node_core::work::spec::{
-    CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Terms, UnitSpec, Units,
-};
+use node_core::work::spec::{CheckpointEvery, JobSpec, OnLoss, Template, UnitSpec, Units};
 use node_core::work::submission::{
     CHECKPOINT_MIN, FILES_MAX, MEMORY, NAME_MAX, PATH_MAX, PRIORITIES, RETRIES_MAX, STRINGS_MAX, TIME_MAX,
 };
@@ -23,8 +22,7 @@ use utoipa::ToSchema;
 /// Bytes of one input within the request. Our choice: below it, a file of its own costs more than
 /// the bytes.
 const MAX_INLINE: usize = 4096;
-/// More there never is, micro-credits.
-const MOST_CREDIT: u64 = Micro::MAX.0;
+
 /// A job to submit.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -67,8 +65,10 @@ pub(super) struct JobRequest {
     /// Higher goes first, -1000 to 1000.
     #[serde(default)]
     priority: i32,
-    #[serde(default)]
-    find: FindName,
+    /// `fitting` for a job with requirements, else `nearest`, if absent.
+    find: Option<FindName>,
+    /// What nodes must have to run a unit.
+    requires: Option<RequiresRequest>,
     /// What a unit may cost at most, micro-credits, all legs together. For `find: cheapest`, which
     /// needs a `fuel_limit`, too.
     max_price: Option<u64>,
@@ -144,29 +144,6 @@ pub(super) struct FileRequest {
     base64: Option<Inline>,
 }
 
-/// How nodes are found for the units.
-#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum FindName {
-    /// Nodes that are connected to the gateway and have room; if they are too few, others in the swarm. `connected`
-    /// is the old word for it.
-    #[default]
-    #[serde(alias = "connected")]
-    Nearest,
-    /// Who sells for least in the markets; paid out of this gateway's account.
-    Cheapest,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum OwnerName {
-    /// This gateway.
-    #[default]
-    Gateway,
-    /// For each unit the successor of its id on the ring; this gateway keeps the job and its results.
-    Ring,
-}
-
 /// A blob's id in JSON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hex(BlobId);
@@ -239,7 +216,10 @@ impl JobRequest {
             // Not a sweep of one: there `{}` among the arguments would be replaced.
             (None, None) => Units::List(vec![UnitSpec::default()]),
         };
-        let find = check_find(self.find, (self.max_price, self.max_price_job, self.min_speed), limits.fuel)?;
+        let prices = Prices { unit: self.max_price, job: self.max_price_job, min_speed: self.min_speed };
+        let find = self.find.unwrap_or(FindName::usual(self.requires.is_some()));
+        let find = check_find(find, prices, limits.fuel)?;
+        let requires = check_requires(find, self.requires)?;
         let owner = check_owner(self.owner, find)?;
         if self.max_retries > RETRIES_MAX {
             return Err(Problem::field("max_retries", format!("at most {RETRIES_MAX} retries are made")));
@@ -266,66 +246,8 @@ impl JobRequest {
             max_retries: self.max_retries,
             find,
             owner,
-            requires: Default::default(),
+            requires,
         })
-    }
-}
-
-fn check_owner(owner: OwnerName, find: Find) -> Result<OwnedBy, Problem> {
-    match (owner, find) {
-        (OwnerName::Gateway, _) => Ok(OwnedBy::Gateway),
-        (OwnerName::Ring, Find::Nearest) => Ok(OwnedBy::Ring),
-        (OwnerName::Ring, Find::Fitting) => {
-            let why = "a job with requirements is owned by its gateway; leave out `owner`";
-            Err(Problem::field("owner", why))
-        }
-        (OwnerName::Ring, Find::Cheapest(_)) => {
-            let why = "a job that buys its places is owned by its gateway, which has the budget; \
-                       leave out `owner`, or `find` and the prices";
-            Err(Problem::field("owner", why))
-        }
-    }
-}
-
-fn check_find(
-    find: FindName,
-    (max_price, max_price_job, min_speed): (Option<u64>, Option<u64>, Option<u64>),
-    fuel: u64,
-) -> Result<Find, Problem> {
-    let amount = |field: &'static str, amount: u64| match amount {
-        1..=MOST_CREDIT => Ok(Micro(amount)),
-        _ => Err(Problem::field(field, format!("an amount is 1 to {MOST_CREDIT} micro-credits"))),
-    };
-    match find {
-        FindName::Nearest => {
-            let given = [
-                ("max_price", max_price.is_some()),
-                ("max_price_job", max_price_job.is_some()),
-                ("min_speed", min_speed.is_some()),
-            ];
-            match given.into_iter().find(|(_, given)| *given) {
-                Some((field, _)) => {
-                    let why = "nothing is paid for unless places are bought; say `find: cheapest`, too";
-                    Err(Problem::field(field, why))
-                }
-                None => Ok(Find::Nearest),
-            }
-        }
-        FindName::Cheapest => {
-            let max_price = max_price.ok_or_else(|| {
-                Problem::field("max_price", "say what a unit may cost at most, micro-credits")
-            })?;
-            if fuel == u64::MAX {
-                let why =
-                    "a job that buys its places needs one, so that it is known what a unit costs at most";
-                return Err(Problem::field("fuel_limit", why));
-            }
-            Ok(Find::Cheapest(Terms {
-                max_price: amount("max_price", max_price)?,
-                max_price_job: max_price_job.map(|most| amount("max_price_job", most)).transpose()?,
-                min_speed: min_speed.unwrap_or_default(),
-            }))
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::api::extract::parse;
+use node_core::work::spec::{Find, OwnedBy};
 use serde_json::{Value, json};
 
 /// A gateway that has one program and one input.
@@ -67,6 +68,23 @@ fn checkpoints_can_be_left_out_and_nonsense_about_them_is_refused() {
 #[test]
 fn the_old_word_for_the_usual_finder_is_understood() {
     assert_eq!(check(job(json!({"find": "connected"}))).unwrap().find, Find::Nearest);
+}
+
+#[test]
+fn a_job_with_requirements_is_fitted_unless_it_says_otherwise() {
+    let fitted = check(job(json!({"requires": {"os": "linux"}}))).unwrap();
+    assert_eq!((fitted.find, fitted.requires.os.as_deref()), (Find::Fitting, Some("linux")));
+    assert_eq!(check(job(json!({"find": "fitting"}))).unwrap().find, Find::Fitting);
+    for (more, field, words) in [
+        (json!({"requires": {}, "find": "nearest"}), "requires", "leave out `find`"),
+        (json!({"requires": {"memory": 1}}), "requires.memory", "65536"),
+        (json!({"find": "fitting", "owner": "ring"}), "owner", "leave out `owner`"),
+        (json!({"find": "fitting", "max_price": 5}), "max_price", "find: cheapest"),
+        (json!({"find": "fitting", "min_speed": 5}), "min_speed", "`requires`"),
+    ] {
+        let (at, detail) = refused(more.clone());
+        assert!(at == field && detail.contains(words), "{more}: {detail}");
+    }
 }
 
 #[test]

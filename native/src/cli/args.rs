@@ -7,6 +7,7 @@ use super::job_settings::JobSettings;
 use super::market::MarketArgs;
 use super::policy_args::PolicyArgs;
 use super::quantity::Span;
+use super::requirements::label;
 use super::token::TokenArgs;
 use super::wallet::WalletArgs;
 use super::words::sorted;
@@ -200,9 +201,15 @@ pub(crate) struct UpArgs {
     /// in a new one]
     #[arg(long, value_enum, value_name = "RULE")]
     pub(crate) pricing: Option<crate::config::Pricing>,
-    /// What a slot does, fuel a second, for markets [default: measured when the node starts]
+    /// What a slot does, fuel a second, for markets and for jobs that require it [default: measured when the node starts]
     #[arg(long, value_name = "FUEL", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) speed: Option<u64>,
+    /// A label for jobs that require it; may be repeated
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// How nodes are found for jobs with requirements; the same on all nodes [default: rn-tree]
+    #[arg(long, value_enum, value_name = "WAY")]
+    pub(crate) matchmaking: Option<crate::config::Matchmaking>,
     /// Settings; flags and MANYHANDS_UP_… variables win over them [default: the user's, else
     /// /etc/manyhands/config.toml]
     #[arg(long, env = "MANYHANDS_CONFIG", value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -19,6 +19,7 @@ use super::failure::Failure;
 use super::job_settings::{self, JobSettings, OwnerWord};
 use super::map::units_of_inputs;
 use super::plan::{JobPlan, UnitsPlan};
+use super::requirements;
 use super::strict_toml::{Document, Key, Mistake, key};
 use super::task_file;
 use super::task_path::task_path;
@@ -78,6 +79,7 @@ enum Find {
     #[serde(alias = "connected")]
     Nearest,
     Cheapest,
+    Fitting,
 }
 
 const KEYS: &[Key] = &[
@@ -116,7 +118,10 @@ pub(crate) fn read(path: &Path) -> Result<JobPlan, Failure> {
 }
 
 pub(super) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
-    let settings = job_settings::names().iter().map(|name| key(name));
+    let settings = job_settings::names().iter().map(|name| match *name {
+        "requires" => Key { name: "requires", below: requirements::KEYS },
+        name => key(name),
+    });
     let keys: Vec<Key> = KEYS.iter().copied().chain(settings).collect();
     let (file, document) = Document::parse::<JobFile>(shown, text, &keys)?;
     let settings: JobSettings = document.read()?;
@@ -128,6 +133,7 @@ pub(super) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mi
     plan.find = file.find.map(|find| match find {
         Find::Nearest => "nearest",
         Find::Cheapest => "cheapest",
+        Find::Fitting => "fitting",
     });
     plan.environment = file.environment;
     plan.stdin = file.stdin.map(|path| Content::at(place(folder, &path)));
@@ -183,6 +189,20 @@ fn contradictions(file: &JobFile, settings: &JobSettings, document: &Document<'_
         return Err(document.at_key("sweep", "a sweep of 0 units is nothing to do; give count = 1 or more"));
     }
     let buys = file.find == Some(Find::Cheapest);
+    let fits = file.find == Some(Find::Fitting) || settings.requires.is_some();
+    if settings.requires.is_some() && file.find.is_some_and(|find| find != Find::Fitting) {
+        let why = "only find = \"fitting\" heeds requirements; leave out one of the two";
+        return Err(document.exclude("requires", "find", why));
+    }
+    let key = if settings.requires.is_some() { "requires" } else { "find" };
+    if fits && settings.max_price.is_some() {
+        let why = "requirements are not heeded where places are bought; leave out one of the two";
+        return Err(document.exclude(key, "max_price", why));
+    }
+    if fits && settings.owner == Some(OwnerWord::Ring) {
+        let why = "a job with requirements is owned by its gateway";
+        return Err(document.exclude(key, "owner", why));
+    }
     if settings.owner == Some(OwnerWord::Ring) && buys {
         let why = "a job that buys its places is owned by its gateway, which has the budget";
         return Err(document.exclude("owner", "find", why));

@@ -64,6 +64,25 @@ fn the_ring_may_own_the_units_of_a_job_that_buys_nothing() {
 }
 
 #[test]
+fn a_job_says_what_nodes_must_have() {
+    let text =
+        "program = 'a'\nfind = 'fitting'\n[requires]\nmemory = '1GiB'\nlabels = { any-thing = 'goes' }";
+    let plan = plan("job.toml", text, Path::new("")).unwrap();
+    assert_eq!(plan.find, Some("fitting"));
+    assert_eq!(plan.settings.requires, Some("memory=1GiB,label.any-thing=goes".parse().unwrap()));
+    let unknown = mistake("program = 'a'\n[requires]\nmemori = '1GiB'");
+    assert_eq!(unknown, "job.toml:3:1: unknown key `memori` in requires: did you mean `memory`?");
+    for (keys, words) in [
+        ("find = 'nearest'\nrequires = { os = 'linux' }", "`requires` contradicts `find` in line 2"),
+        ("requires = { os = 'linux' }\nmax_price = 1", "`max_price` contradicts `requires` in line 2"),
+        ("owner = 'ring'\nfind = 'fitting'", "`find` contradicts `owner` in line 2"),
+    ] {
+        let e = mistake(&format!("program = 'a'\n{keys}"));
+        assert!(e.starts_with("job.toml:3:1") && e.contains(words), "{e}");
+    }
+}
+
+#[test]
 fn what_other_nodes_keep_is_named_and_not_looked_for_here() {
     let text = r#"
         program = "swarm:tools/tsp.wasm"

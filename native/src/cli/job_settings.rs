@@ -4,6 +4,7 @@
 //! A new one also has to be read and checked by `api/request.rs`, and carried by the job's specification.
 
 use super::quantity::{Credits, Every, OnLoss, Size, Span};
+use super::requirements::Requirements;
 use clap::{Args, ValueEnum};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, forward_to_deserialize_any};
@@ -63,6 +64,11 @@ pub(crate) struct JobSettings {
     #[arg(long, value_name = "FUEL", requires = "max_price")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) min_speed: Option<u64>,
+    /// What a node must have to run it: memory, speed (fuel a second), disk, platform (native or browser), os,
+    /// arch, or label.KEY that its donor gave it; several with commas between [default: nothing]
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["max_price", "owner"])]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) requires: Option<Requirements>,
     /// Owner of the units: the gateway, or for each the successor of its id on the ring, so that they
     /// go on without the gateway [default: gateway]
     #[arg(long, value_enum, value_name = "WHO", conflicts_with = "max_price")]

@@ -34,6 +34,7 @@ mod policy_args;
 mod processes;
 mod progress;
 mod quantity;
+pub(crate) mod requirements;
 mod run;
 mod settings;
 mod stderr_end;

@@ -10,8 +10,8 @@ use super::progress::say;
 use super::run::{print_json, print_text};
 use super::settings::{self, SwarmFile};
 use crate::api::{ApiOptions, Hosts};
-use crate::assemble::{Assembly, NodeParts, assemble, own_executable};
-use crate::config::{UpConfig, UpLayer, all_interfaces, processors};
+use crate::assemble::{Assembly, NodeParts, assemble};
+use crate::config::{Matchmaking, UpConfig, UpLayer, all_interfaces, processors};
 use crate::driver::NodeHandle;
 use crate::files::seal::Seal;
 use crate::identity::Identity;
@@ -35,7 +35,9 @@ use node_core::node::config::{BankPart, MarketPart, RecordsPart};
 use node_core::overlay::dialback::Standing;
 use node_core::overlay::swarm::Swarm;
 use node_core::overlay::tree::TreeConfig;
+use node_core::requires::Properties;
 use node_core::trust::policy::Policy;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Read};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -43,7 +45,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 /// Units of other gateways' jobs that a node owns. Our choice: 20 MB, and a few for each slot of a swarm
 /// of some thousand nodes whose jobs all name the ring.
@@ -158,6 +160,8 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         market: args.market,
         pricing: args.pricing,
         speed: args.speed,
+        labels: labels(args.labels)?,
+        matchmaking: args.matchmaking,
         data,
     };
     let variables = UpLayer::from_env(|name| std::env::var(name).ok()).map_err(Failure::usage)?;
@@ -166,6 +170,17 @@ fn settle(args: UpArgs, data: Option<PathBuf>) -> Result<UpConfig, Failure> {
         crate::api::public_host(host).map_err(|e| Failure::usage(format!("--public-host: {e}")))?;
     }
     Ok(config)
+}
+
+/// Labels by their keys; none if none is given.
+fn labels(given: Vec<(String, String)>) -> Result<Option<BTreeMap<String, String>>, Failure> {
+    let mut labels = BTreeMap::new();
+    for (key, value) in given {
+        if let Some(before) = labels.insert(key.clone(), value) {
+            return Err(Failure::usage(format!("--label: {key} is given twice, before as {before}")));
+        }
+    }
+    Ok(Some(labels).filter(|labels| !labels.is_empty()))
 }
 
 fn read_config(path: &Path) -> Result<UpLayer, Failure> {
@@ -232,45 +247,6 @@ fn trade(config: &UpConfig, swarm: &Swarm, identity: &Identity) -> Result<(Marke
     Ok((market, BankPart { secret, bank, rules }))
 }
 
-/// Measures how fast a slot is while nothing `works`, and lists what is free.
-async fn sell(
-    node: NodeHandle,
-    policy: Enforcer,
-    cache: PathBuf,
-    speed: Option<u64>,
-    works: watch::Receiver<bool>,
-) {
-    let mut wait = MEASURE_AGAIN;
-    loop {
-        let measured = match (speed, own_executable()) {
-            (Some(speed), _) => Ok(speed),
-            (None, Ok(exe)) => market::speed::measure(&exe, &cache, works.clone()).await,
-            (None, Err(failure)) => Err(failure.message),
-        };
-        match measured {
-            Ok(speed) => {
-                tracing::info!("a slot does {:.2} times 10^9 of fuel a second", speed as f64 / 1e9);
-                return market::sell(node, policy, speed).await;
-            }
-            Err(why) => tracing::warn!(
-                "this node sells no cycles, since its speed could not be measured: {why}; it is measured again \
-                 in {} s, or name it with --speed",
-                wait.as_secs()
-            ),
-        }
-        tokio::time::sleep(wait).await;
-        if node.has_stopped() {
-            return;
-        }
-        wait = (wait * 2).min(MEASURE_LATEST);
-    }
-}
-
-/// Until a speed that could not be measured is measured again, and twice as long each time. Our choice: what
-/// made it fail is mostly a machine that was busy for a while.
-const MEASURE_AGAIN: Duration = Duration::from_secs(60);
-const MEASURE_LATEST: Duration = Duration::from_secs(3600);
-
 /// The API, and the pages.
 struct Http {
     url: String,
@@ -313,6 +289,10 @@ impl Up {
             gift: policy.min_price == 0,
             ..FilesConfig::giving(crate::files::space(&mut limits))
         };
+        let properties = Properties {
+            disk_bytes: space.unwrap_or_default() / u64::from(config.slots.max(1)),
+            ..config.properties.clone()
+        };
         let parts = NodeParts {
             identity,
             state: Some(folder.dir().to_path_buf()),
@@ -341,6 +321,8 @@ impl Up {
                 circuits: true,
                 relay_rate: Some(policy.relay_rate()),
                 files: Some(files.into()),
+                rn_tree: config.matchmaking == Matchmaking::RnTree,
+                properties: properties.into(),
                 ..node_core::Config::default()
             },
             cpu_share: config.cpu_share,
@@ -361,7 +343,7 @@ impl Up {
         let policy = Enforcer::start(file, policy, given, assembly.node.clone(), Box::new(machine));
         if config.slots > 0 {
             let works = assembly.works.clone();
-            tokio::spawn(sell(assembly.node.clone(), policy.clone(), cache, config.speed, works));
+            tokio::spawn(market::trade(assembly.node.clone(), policy.clone(), cache, config.speed, works));
         }
         let http = Http::start(config, folder, &assembly, policy.clone()).await?;
         let admission = Admission::watch(&assembly.node);

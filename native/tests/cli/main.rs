@@ -14,6 +14,7 @@ mod other_languages;
 mod owners;
 mod paid_files;
 mod policies;
+mod requirements;
 mod running;
 mod secrets;
 mod submitting;

@@ -31,15 +31,19 @@ impl Command {
             Command::PutFile { .. } | Command::DropFile { .. } | Command::NameFile { .. } => ServiceId::Files,
             Command::Connect(_) => ServiceId::Signalling,
             Command::Bring { .. } | Command::LetGo { .. } | Command::BlobsStored(_) => ServiceId::Store,
-            Command::Find { .. } | Command::Drain => return None,
+            Command::Find { .. } | Command::Measured { .. } | Command::Drain => return None,
         })
     }
 }
 
 impl Node {
     pub(super) fn command(&mut self, command: Command, host: &mut dyn Host) {
-        if let Command::Find { number, units, needs } = command {
-            return self.find_for_driver(number, units, needs, host);
+        match command {
+            Command::Find { number, units, needs } => {
+                return self.find_for_driver(number, units, needs, host);
+            }
+            Command::Measured { speed } => return self.measured(speed, host),
+            _ => {}
         }
         let row = command.service().and_then(|service| self.row(service));
         match row {

@@ -125,6 +125,10 @@ pub enum Command {
         memory_bytes: u64,
         policy: Arc<Policy>,
     },
+    /// A slot does so much, fuel a second, as jobs may require it. 0: that is not known yet.
+    Measured {
+        speed: u64,
+    },
     /// Look for free slots without a job behind it, and reserve them. Answered by [`NodeEvent::Found`].
     Find {
         number: u64,

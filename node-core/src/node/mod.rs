@@ -1,5 +1,6 @@
 //! The node: owns all machines and is driven from outside.
 
+mod able;
 mod alarms;
 mod budget;
 mod commands;
@@ -70,6 +71,7 @@ pub struct Node {
     searches: search::Searches,
     steps: VecDeque<Step>,
     budget: budget::Budget,
+    able: able::Able,
 }
 
 impl Node {
@@ -118,6 +120,7 @@ impl Node {
             searches: search::Searches::default(),
             steps: VecDeque::new(),
             budget: budget::Budget::default(),
+            able: able::Able::of(&config),
             config,
         }
     }

@@ -54,6 +54,8 @@ pub(super) enum Note<'a> {
     Keys(&'a Keys),
     /// Slots of this node, and how many are busy for whom.
     Load { slots: u32, busy: &'a [(NodeId, u32)] },
+    /// The capability of this node has changed.
+    Able,
     /// These peers have changed what they offer.
     Offers(&'a [NodeId]),
     /// A peer gives this node more credit.

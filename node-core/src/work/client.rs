@@ -61,6 +61,11 @@ pub enum NotAccepted {
          submit at a node that others can dial"
     )]
     NotOnRing,
+    #[error(
+        "this node fits no jobs to nodes: submit a job with requirements at a node of a swarm that does (`manyhands up`, \
+         without --matchmaking none), or without them"
+    )]
+    NoMatchmaking,
     #[error("{PENDING_MAX} submissions wait for an answer already; try again in a moment")]
     Busy,
     #[error("no gateway is connected that could own the job; is --join right?")]

@@ -1,6 +1,5 @@
 //! A node with free slots: it looks for jobs that wait, and claims the best at its owner.
 
-use super::meetings::Meetings;
 use super::message::{Claim, Line, Message, ToMeeting, ToOwner};
 use super::{Event, Fcx, Fitting, Timer, marks};
 use crate::capability::Capability;
@@ -63,6 +62,10 @@ struct Look {
 }
 
 impl Idle {
+    pub(super) fn new(capability: Capability, properties: Arc<Properties>) -> Idle {
+        Idle { capability, properties, ..Idle::default() }
+    }
+
     fn free(&self) -> u32 {
         let taken: u32 = self.busy.values().chain(self.kept.values()).sum();
         self.slots.saturating_sub(taken)
@@ -71,14 +74,7 @@ impl Idle {
 
 impl Fitting {
     /// Slots of this node, and how many are busy for whom.
-    pub(super) fn load(
-        &mut self,
-        capability: Capability,
-        properties: Arc<Properties>,
-        slots: u32,
-        busy: &[(NodeId, u32)],
-        cx: &mut Fcx<'_>,
-    ) {
+    pub(super) fn load(&mut self, slots: u32, busy: &[(NodeId, u32)], cx: &mut Fcx<'_>) {
         let idle = &mut self.idle;
         let busy: BTreeMap<NodeId, u32> = busy.iter().copied().collect();
         for (owner, kept) in &mut idle.kept {
@@ -88,28 +84,36 @@ impl Fitting {
             *kept = kept.saturating_sub(now.saturating_sub(before));
         }
         idle.kept.retain(|_, kept| *kept > 0);
-        (idle.capability, idle.properties) = (capability, properties);
         (idle.slots, idle.busy) = (slots, busy);
         self.look_if_idle(cx);
+    }
+
+    /// This node can do so much from now on. An idle one looks anew: there may be jobs that it could not run before, and
+    /// it is parked where others know it as it was.
+    pub(super) fn able(&mut self, capability: Capability, cx: &mut Fcx<'_>) {
+        let before = std::mem::replace(&mut self.idle.capability, capability);
+        if before != capability {
+            self.end_look(cx);
+            self.look_if_idle(cx);
+        }
+    }
+
+    /// Ends the look for jobs, unless a claim is under way: the owner's answer says how many slots it takes.
+    pub(super) fn end_look(&mut self, cx: &mut Fcx<'_>) {
+        let Some(look) = self.idle.look.take_if(|look| look.claimed.is_none()) else { return };
+        cx.cancel_timer(Timer::Look);
+        let (parked, now) = (std::mem::take(&mut self.idle.parked), cx.now);
+        let parked = parked.into_iter().filter(|(_, until)| *until > now);
+        for meeting in parked.map(|(meeting, _)| meeting).chain(look.waits) {
+            self.meetings.send(meeting, ToMeeting::Leave, cx);
+        }
     }
 
     /// Looks for jobs if a slot is free, and no more if none is.
     pub(super) fn look_if_idle(&mut self, cx: &mut Fcx<'_>) {
         let Some(contact) = self.me else { return };
         if self.idle.free() == 0 {
-            let Some(look) = &self.idle.look else { return };
-            // The owner's answer says how many slots it takes.
-            if look.claimed.is_some() {
-                return;
-            }
-            cx.cancel_timer(Timer::Look);
-            let asked = std::mem::take(&mut self.idle.look).map_or_else(Vec::new, |look| look.waits);
-            let (parked, now) = (std::mem::take(&mut self.idle.parked), cx.now);
-            let parked = parked.into_iter().filter(|(_, until)| *until > now);
-            for meeting in parked.map(|(meeting, _)| meeting).chain(asked) {
-                self.meetings.send(meeting, ToMeeting::Leave, cx);
-            }
-            return;
+            return self.end_look(cx);
         }
         if self.idle.look.is_some() {
             return;
@@ -117,7 +121,7 @@ impl Fitting {
         let capability = self.idle.capability;
         let mut lines = self.marks.best_for(&capability, cx.now);
         lines.extend(self.idle.known.drain(..).map(|(line, since)| line.after(cx.now.since(since))));
-        let at = Meetings::draw(&[], cx);
+        let at = self.meetings.draw(cx);
         for meeting in at.iter().copied() {
             self.meetings.send(meeting, ToMeeting::Seek { meeting, contact, capability }, cx);
         }
@@ -150,7 +154,7 @@ impl Fitting {
     /// Asks at the meeting point again, whose owner turned out to be another.
     pub(super) fn seek_again(&mut self, meeting: u8, cx: &mut Fcx<'_>) {
         let (Some(contact), Some(look)) = (self.me, &self.idle.look) else { return };
-        if look.waits.contains(&meeting) {
+        if look.waits.contains(&meeting) || self.idle.parked.contains_key(&meeting) {
             let capability = self.idle.capability;
             self.meetings.send(meeting, ToMeeting::Seek { meeting, contact, capability }, cx);
         }

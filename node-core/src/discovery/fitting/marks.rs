@@ -39,9 +39,16 @@ pub(super) struct Marks {
 struct Kept {
     owner: Contact,
     needs: Capability,
+    /// Meeting points at which it was left, a bit each.
+    at: u32,
     /// Score of the mark is its age since then, which its scarcity has moved back.
     since: i64,
     heard: Time,
+}
+
+/// Bit of a meeting point.
+fn bit(meeting: u8) -> u32 {
+    1u32.checked_shl(u32::from(meeting)).unwrap_or_default()
 }
 
 fn millis(time: Time) -> i64 {
@@ -62,7 +69,9 @@ impl Marks {
             }
         }
         let since = millis(now) - i64::from(mark.age_ms) - i64::from(mark.bonus_ms);
-        self.marks.insert(key, Kept { owner: mark.owner, needs: mark.needs, since, heard: now });
+        let before = self.marks.get(&key).map_or(0, |kept| kept.at);
+        let at = before | mark.meeting.map_or(0, bit);
+        self.marks.insert(key, Kept { owner: mark.owner, needs: mark.needs, at, since, heard: now });
         true
     }
 
@@ -73,6 +82,21 @@ impl Marks {
 
     pub(super) fn remove(&mut self, owner: NodeId, job: JobId) {
         self.marks.remove(&(owner, job));
+    }
+
+    /// This node owns the meeting point no more. Owners of the marks that were left at it; those that were left nowhere
+    /// else are thrown away.
+    pub(super) fn lose(&mut self, meeting: u8) -> Vec<Contact> {
+        let mut owners = BTreeMap::new();
+        self.marks.retain(|(owner, _), kept| {
+            let was_there = kept.at & bit(meeting) != 0;
+            if was_there {
+                owners.insert(*owner, kept.owner);
+                kept.at &= !bit(meeting);
+            }
+            !was_there || kept.at != 0
+        });
+        owners.into_values().collect()
     }
 
     /// The owner is dead.
@@ -104,17 +128,43 @@ impl Marks {
 /// Idle nodes.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    /// Each with the meeting point at which it asked, and since when.
-    nodes: BTreeMap<NodeId, (Contact, Capability, u8, Time)>,
+    nodes: BTreeMap<NodeId, Idler>,
+}
+
+#[derive(Debug)]
+struct Idler {
+    contact: Contact,
+    capability: Capability,
+    /// Meeting points at which it asked, a bit each.
+    at: u32,
+    since: Time,
+}
+
+impl Idler {
+    fn is_here(&self, now: Time) -> bool {
+        now.since(self.since) < LEAVES
+    }
 }
 
 impl Parked {
     pub(super) fn park(&mut self, contact: Contact, capability: Capability, meeting: u8, now: Time) {
-        self.nodes.retain(|_, (.., at)| now.since(*at) < LEAVES);
-        if self.nodes.len() < PARKED || self.nodes.contains_key(&contact.id) {
-            self.nodes.insert(contact.id, (contact, capability, meeting, now));
+        self.nodes.retain(|_, idler| idler.is_here(now));
+        let before = self.nodes.get(&contact.id).map(|idler| idler.at);
+        if self.nodes.len() < PARKED || before.is_some() {
+            let at = before.unwrap_or_default() | bit(meeting);
+            self.nodes.insert(contact.id, Idler { contact, capability, at, since: now });
         }
         // Else it has other meeting nodes.
+    }
+
+    /// This node owns the meeting point no more. Nodes that were parked at it; those that were parked nowhere else are
+    /// forgotten.
+    pub(super) fn lose(&mut self, meeting: u8) -> Vec<Contact> {
+        let was_there = |idler: &Idler| idler.at & bit(meeting) != 0;
+        let lost = self.nodes.values().filter(|idler| was_there(idler)).map(|idler| idler.contact).collect();
+        self.nodes.values_mut().for_each(|idler| idler.at &= !bit(meeting));
+        self.nodes.retain(|_, idler| idler.at != 0);
+        lost
     }
 
     pub(super) fn remove(&mut self, node: NodeId) {
@@ -123,13 +173,14 @@ impl Parked {
 
     /// Takes the node out that can do least of those that can do this: others are kept for jobs that need more.
     pub(super) fn take_for(&mut self, needs: &Capability, now: Time) -> Option<(Contact, u8)> {
-        let all = || self.nodes.values().map(|(_, capability, ..)| capability);
+        let all = || self.nodes.values().map(|idler| &idler.capability);
         let most = all().fold(Capability::default(), |most, one| most.join(one));
         let fitting =
-            self.nodes.iter().filter(|(_, (_, one, _, at))| now.since(*at) < LEAVES && one.covers(needs));
-        let least = fitting.min_by_key(|(node, (_, one, ..))| (weight(one, &most), **node));
+            self.nodes.iter().filter(|(_, idler)| idler.is_here(now) && idler.capability.covers(needs));
+        let least = fitting.min_by_key(|(node, idler)| (weight(&idler.capability, &most), **node));
         let node = least.map(|(node, _)| *node)?;
-        self.nodes.remove(&node).map(|(contact, _, meeting, _)| (contact, meeting))
+        let meeting = |idler: &Idler| u8::try_from(idler.at.trailing_zeros()).unwrap_or(u8::MAX);
+        self.nodes.remove(&node).map(|idler| (idler.contact, meeting(&idler)))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -207,6 +258,25 @@ mod tests {
         assert!(marks.put(&mark(2, 5, 1, 0, 0), at(0)));
         assert!(marks.put(&mark(1, 20_000, 1, 0, 0), at(0) + LAPSE), "the others have lapsed");
         assert_eq!(marks.len(), 1);
+    }
+
+    #[test]
+    fn what_was_left_at_a_point_that_is_lost_goes_and_the_rest_stays() {
+        let mut marks = Marks::default();
+        for (number, meeting) in [(1, Some(3)), (2, Some(3)), (2, Some(7)), (3, None)] {
+            assert!(marks.put(&Mark { meeting, ..mark(number as u8, number, 1, 0, 0) }, at(0)));
+        }
+        assert_eq!(marks.lose(3), [contact(1), contact(2)]);
+        assert_eq!(marks.len(), 2, "one is left at another point, and one with the node itself");
+        assert_eq!(marks.lose(7), [contact(2)]);
+        assert!(marks.lose(9).is_empty() && marks.len() == 1);
+
+        let mut parked = Parked::default();
+        for (node, meeting) in [(1, 3), (2, 3), (2, 7)] {
+            parked.park(contact(node), needs(1), meeting, at(0));
+        }
+        assert_eq!(parked.lose(3), [contact(1), contact(2)]);
+        assert_eq!((parked.len(), parked.take_for(&needs(0), at(1))), (1, Some((contact(2), 7))));
     }
 
     #[test]

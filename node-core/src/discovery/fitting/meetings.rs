@@ -3,7 +3,7 @@
 use super::message::{Message, ToMeeting};
 use super::{Event, Fcx};
 use crate::address::Contact;
-use crate::circle::Point;
+use crate::circle::{Point, Range};
 use crate::ids::NodeId;
 use crate::time::Time;
 use std::time::Duration;
@@ -12,9 +12,13 @@ use std::time::Duration;
 /// hundred jobs come in one; with fewer the two of a job and the two of a node have one in common more often.
 pub(super) const MEETINGS: u8 = 32;
 
+/// Nodes for each point that is in use. Our choice: a thousand nodes use all 32, and in a swarm of a few dozen all jobs
+/// and all nodes meet.
+const NODES_EACH: u32 = 32;
+
 /// Points at which a job is marked, and at which a node looks for one. Our choice: with one, jobs wait that idle nodes
 /// do not hear of.
-pub(super) const EACH: usize = 2;
+pub(super) const EACH: u8 = 2;
 
 /// Time for which the owner of a point is taken for that, unless it says that it is none. Our choice: one that knows no
 /// better is found out after a while.
@@ -29,6 +33,8 @@ const WAITING: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Meetings {
     of: Vec<Meeting>,
+    /// The first so many points are in use, by what this node knows of the swarm.
+    in_use: u8,
 }
 
 #[derive(Debug, Default)]
@@ -43,7 +49,7 @@ struct Meeting {
 
 impl Default for Meetings {
     fn default() -> Meetings {
-        Meetings { of: (0..MEETINGS).map(|_| Meeting::default()).collect() }
+        Meetings { of: (0..MEETINGS).map(|_| Meeting::default()).collect(), in_use: EACH }
     }
 }
 
@@ -52,12 +58,45 @@ pub(super) fn point(number: u8) -> Point {
     Point::of_name(format!("meeting {number}").as_bytes())
 }
 
+/// Points that as many nodes use: a power of two, so that nodes that count a little differently mostly agree.
+fn used_by(nodes: u64) -> u8 {
+    let points = (nodes / u64::from(NODES_EACH)).next_power_of_two();
+    u8::try_from(points).unwrap_or(MEETINGS).clamp(EACH, MEETINGS)
+}
+
+/// Points of which a node that had this range, if it had one, owns no more.
+pub(super) fn lost(before: Option<Range>, range: Range) -> impl Iterator<Item = u8> {
+    let had = move |at: Point| before.is_none_or(|before| before.contains(at));
+    (0..MEETINGS).filter(move |number| {
+        let at = point(*number);
+        had(at) && !range.contains(at)
+    })
+}
+
 impl Meetings {
-    /// Two of them, drawn, that are none of these.
-    pub(super) fn draw(without: &[u8], cx: &mut Fcx<'_>) -> Vec<u8> {
-        let mut all: Vec<u8> = (0..MEETINGS).filter(|number| !without.contains(number)).collect();
+    /// The swarm has so many nodes that run something. Says whether other points are in use from now on.
+    pub(super) fn count(&mut self, nodes: u32) -> bool {
+        let nodes = u64::from(nodes);
+        let used = used_by(nodes);
+        // A swarm that is just as large does not go to and fro.
+        let clearly = [nodes * 7 / 8, nodes * 9 / 8].into_iter().all(|near| used_by(near) != self.in_use);
+        if used != self.in_use && clearly {
+            self.in_use = used;
+            return true;
+        }
+        false
+    }
+
+    /// Whether jobs and nodes use this point.
+    pub(super) fn uses(&self, number: u8) -> bool {
+        number < self.in_use
+    }
+
+    /// Two of those that are in use, drawn.
+    pub(super) fn draw(&self, cx: &mut Fcx<'_>) -> Vec<u8> {
+        let mut all: Vec<u8> = (0..self.in_use).collect();
         cx.rng.shuffle(&mut all);
-        all.truncate(EACH);
+        all.truncate(usize::from(EACH));
         all
     }
 
@@ -104,5 +143,21 @@ impl Meetings {
         for meeting in &mut self.of {
             meeting.at = meeting.at.filter(|(contact, _)| contact.id != node);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_swarm_meets_at_more_points_and_none_goes_to_and_fro() {
+        let used = [0, 1, 63, 64, 95, 96, 200, 1000, 10_000, u64::from(u32::MAX)].map(used_by);
+        assert_eq!(used, [2, 2, 2, 2, 2, 4, 8, 32, 32, 32]);
+        let mut meetings = Meetings::default();
+        assert!(!meetings.count(100), "it is hardly more than 96");
+        assert!(meetings.count(120) && meetings.uses(3) && !meetings.uses(4));
+        assert!(!meetings.count(100) && !meetings.count(90));
+        assert!(meetings.count(60) && !meetings.uses(2));
     }
 }

@@ -71,13 +71,15 @@ pub enum Command {
     Me(Option<Contact>),
     /// Points of the ring that this node owns, as far as that is known.
     Range(Option<Range>),
+    /// Nodes of the swarm that run something, as far as is known.
+    Nodes(u32),
     /// Slots of this node, and how many are busy for whom.
     Load {
-        capability: Capability,
-        properties: Arc<Properties>,
         slots: u32,
         busy: Vec<(NodeId, u32)>,
     },
+    /// Capability of this node from now on.
+    Able(Capability),
     /// Units of a job wait for nodes that have what it asks for.
     Want {
         job: JobId,
@@ -187,6 +189,11 @@ impl Protocol for Fitting {
 }
 
 impl Fitting {
+    /// The part of a node with this capability and these properties, whose words are those of the capability.
+    pub fn new(capability: Capability, properties: Arc<Properties>) -> Fitting {
+        Fitting { idle: Idle::new(capability, properties), ..Fitting::default() }
+    }
+
     /// Marks that are left at this node, and idle nodes that are parked here.
     pub fn kept(&self) -> (usize, usize) {
         (self.marks.len(), self.parked.len())
@@ -198,10 +205,10 @@ impl Fitting {
                 self.me = me;
                 self.look_if_idle(cx);
             }
-            Command::Range(range) => self.range = range,
-            Command::Load { capability, properties, slots, busy } => {
-                self.load(capability, properties, slots, &busy, cx);
-            }
+            Command::Range(range) => self.range(range, cx),
+            Command::Nodes(nodes) => self.count(nodes, cx),
+            Command::Load { slots, busy } => self.load(slots, &busy, cx),
+            Command::Able(capability) => self.able(capability, cx),
             Command::Want { job, asks, units } => self.want(job, asks, units, cx),
             Command::Enough { job } => self.unmark(job, cx),
             Command::Located { number, owner } => self.meetings.located(number, owner, cx),
@@ -246,6 +253,29 @@ impl Fitting {
     /// Whether this node owns the meeting point, as far as it knows.
     fn owns(&self, meeting: u8) -> bool {
         self.range.is_none_or(|range| range.contains(meetings::point(meeting)))
+    }
+
+    /// This node owns these points from now on. At those that it has lost jobs and nodes meet elsewhere, which they are
+    /// told.
+    fn range(&mut self, range: Option<Range>, cx: &mut Fcx<'_>) {
+        let before = std::mem::replace(&mut self.range, range);
+        let Some(range) = range.filter(|range| before != Some(*range)) else { return };
+        for meeting in meetings::lost(before, range) {
+            let parked = self.parked.lose(meeting);
+            let marks = self.marks.lose(meeting);
+            parked.into_iter().for_each(|node| cx.send_to(node, Message::NotHere { meeting }));
+            marks.into_iter().for_each(|owner| cx.send_to(owner, Message::NotHere { meeting }));
+        }
+    }
+
+    /// The swarm has so many nodes: other meeting points may be in use from now on.
+    fn count(&mut self, nodes: u32, cx: &mut Fcx<'_>) {
+        if !self.meetings.count(nodes) {
+            return;
+        }
+        self.mark_in_use(cx);
+        self.end_look(cx);
+        self.look_if_idle(cx);
     }
 
     /// Another node owns the meeting point by now: what was said there is said again.

@@ -1,7 +1,6 @@
 //! Jobs of this node that wait: they are marked where idle nodes look, and given to who claims them. The owner alone
 //! decides who gets a unit, so that each runs once.
 
-use super::meetings::Meetings;
 use super::message::{Claim, Mark, Message, ToMeeting, ToNode};
 use super::{Asks, Event, Fcx, Fitting, Timer};
 use crate::address::Contact;
@@ -74,7 +73,7 @@ impl Fitting {
         if self.waiting.len() >= JOBS || self.me.is_none() {
             return cx.emit(Event::NotMarked { job });
         }
-        let meetings = Meetings::draw(&[], cx);
+        let meetings = self.meetings.draw(cx);
         let (needs, share) = (asks.needs, asks.share);
         let able = (u64::from(asks.nodes) * u64::from(share) / 1_000_000) as usize;
         let waiting = Waiting { asks, units, since: cx.now, meetings, capable: Vec::new() };
@@ -90,6 +89,23 @@ impl Fitting {
                 let number = self.searches.ask(job);
                 cx.emit(Event::Search { number, needs, wanted });
             }
+        }
+    }
+
+    /// Other meeting points are in use: jobs are marked there that no idle node would find.
+    pub(super) fn mark_in_use(&mut self, cx: &mut Fcx<'_>) {
+        let is_found = |job: &Waiting| job.meetings.iter().all(|meeting| self.meetings.uses(*meeting));
+        let lost: Vec<JobId> =
+            self.waiting.iter().filter(|(_, waiting)| !is_found(waiting)).map(|(job, _)| *job).collect();
+        for job in lost {
+            let now = self.meetings.draw(cx);
+            let Some(waiting) = self.waiting.get_mut(&job) else { continue };
+            let before = std::mem::replace(&mut waiting.meetings, now);
+            for meeting in before.into_iter().filter(|meeting| !self.waiting[&job].meetings.contains(meeting))
+            {
+                self.meetings.send(meeting, ToMeeting::Unmark { job }, cx);
+            }
+            self.mark(job, cx);
         }
     }
 
@@ -159,12 +175,9 @@ impl Fitting {
         let mut given = (0, 0);
         if let Some(waiting) = self.waiting.get_mut(&job) {
             let asks = &waiting.asks;
-            if !claim.capability.covers(&asks.needs) {
-                cx.fault(from, "claims a job that it cannot run".into());
-                return cx.send(from, Message::ToNode(ToNode::Unfit { job }));
-            }
-            if !claim.properties.have_words_of(&asks.requires) {
-                // Another word of the node has the bit of one that is asked for.
+            // It was told of the job before its donor took something back, or another word of it has the bit of one
+            // that is asked for.
+            if !claim.capability.covers(&asks.needs) || !claim.properties.have_words_of(&asks.requires) {
                 return cx.send(from, Message::ToNode(ToNode::Unfit { job }));
             }
             let units = claim.slots.min(waiting.units);

@@ -1,5 +1,6 @@
 //! Submits jobs to gateways.
 
+use crate::discovery::fitting::Fitting;
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host, NodeEvent};
@@ -9,7 +10,7 @@ use crate::overlay::dialback::Standing;
 use crate::protocol::Input;
 use crate::ticket::ServiceId;
 use crate::work::client::{Client, Command, Event, NotAccepted};
-use crate::work::spec::OwnedBy;
+use crate::work::spec::{Find, OwnedBy};
 
 impl Service for Client {
     const ID: ServiceId = ServiceId::Client;
@@ -32,6 +33,11 @@ impl Service for Client {
         node.tell::<Self>(match command {
             host::Command::Submit { job, spec } if spec.owner == OwnedBy::Ring && node.is_off_the_ring() => {
                 return host.event(NodeEvent::JobRefused { job, why: NotAccepted::NotOnRing });
+            }
+            host::Command::Submit { job, spec }
+                if spec.find == Find::Fitting && node.config.owns_jobs() && !node.has::<Fitting>() =>
+            {
+                return host.event(NodeEvent::JobRefused { job, why: NotAccepted::NoMatchmaking });
             }
             host::Command::Submit { job, spec } => Command::Submit { job, spec: Box::new(spec) },
             host::Command::Cancel { job } => Command::Cancel { job },

@@ -4,6 +4,7 @@ use crate::circle::RingId;
 use crate::discovery::connected::{self, Connected};
 use crate::discovery::fitting::{Asks, Command, Event, Fitting, Message};
 use crate::node::Node;
+use crate::node::able::Able;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
@@ -29,7 +30,8 @@ impl Service for Fitting {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        (config.rn_tree && config.ring.is_some()).then(Fitting::default)
+        let fitting = || Fitting::new(Able::of(config).capability, config.properties.clone());
+        (config.rn_tree && config.ring.is_some()).then(fitting)
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
@@ -42,8 +44,11 @@ impl Service for Fitting {
             }
             Note::Guest => node.tell::<Self>(Command::Me(None)),
             Note::Load { slots, busy } => {
-                let (capability, properties) = (node.capability(), node.config.properties.clone());
-                node.tell::<Self>(Command::Load { capability, properties, slots, busy: busy.to_vec() });
+                node.tell::<Self>(Command::Load { slots, busy: busy.to_vec() });
+            }
+            Note::Able => {
+                let capability = node.capability();
+                node.tell::<Self>(Command::Able(capability));
             }
             _ => {}
         }

@@ -1,8 +1,8 @@
 //! The tree that knows what nodes can do. It stands on the ring, which says what this node owns and who owns what lies
 //! above.
 
-use crate::capability::Capability;
 use crate::circle::RingId;
+use crate::discovery::fitting::{self, Fitting};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::{self, Host};
@@ -33,10 +33,7 @@ impl Service for RnTree {
             Note::Up(up) => node.give::<Self>(Input::Up(up.peer)),
             Note::Down(_) | Note::Unreachable(_) => node.ended::<Self>(note),
             Note::Ring(_) => node.tell::<Self>(Command::Place(node.place_on_ring())),
-            Note::Load { slots, .. } => {
-                let own = (slots > 0).then(|| node.capability());
-                node.tell::<Self>(Command::Own(own));
-            }
+            Note::Load { .. } | Note::Able => node.tell::<Self>(Command::Own(node.capability_given())),
             _ => {}
         }
     }
@@ -59,6 +56,7 @@ impl Service for RnTree {
             Event::Lookup { number, key } => {
                 node.look_up(ServiceId::RnTree.ticket(number), RingId::NODES, key, host);
             }
+            Event::Nodes(nodes) => node.tell::<Fitting>(fitting::Command::Nodes(nodes)),
             Event::Found { ticket, found, visited } => {
                 node.answer(ticket, Reply::Capable { found, visited }, host);
             }
@@ -76,16 +74,5 @@ impl Node {
         let mut members = self.ring()?.members();
         let member = members.find(|member| member.id().ring == RingId::NODES && member.joined())?;
         Some(Place { contact: member.contact(), range: member.range()? })
-    }
-
-    /// Capability of this node, as finders are told.
-    pub(super) fn capability(&self) -> Capability {
-        Capability {
-            // Rounded down: what is promised is there.
-            memory: u32::try_from(self.config.memory_bytes >> 20).unwrap_or(u32::MAX),
-            speed: self.config.power,
-            disk: u32::try_from(self.config.properties.disk_bytes >> 20).unwrap_or(u32::MAX),
-            words: self.config.properties.words(self.config.platform),
-        }
     }
 }

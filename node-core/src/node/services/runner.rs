@@ -44,8 +44,9 @@ impl Service for Runner {
         }
     }
 
-    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
-        if let host::Command::Terms { policy, .. } = &command {
+    fn on_command(node: &mut Node, command: host::Command, host: &mut dyn Host) {
+        if let host::Command::Terms { memory_bytes, policy } = &command {
+            node.gives_memory(*memory_bytes, host);
             node.connects_directly(policy.direct_connections);
             node.relays_at(policy.relay_rate());
         }
@@ -117,7 +118,7 @@ impl Service for Runner {
             Event::Kill { run } => host.engine(EngineRequest::Kill { run }),
             Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
             Event::Offer { to, offer } => node.tell::<Connected>(connected::Command::Offer { to, offer }),
-            Event::Load { slots, busy } => node.note(Note::Load { slots, busy: &busy }, host),
+            Event::Load { slots, busy } => node.loaded(slots, &busy, host),
             Event::Spare { slots, at_once } => node.of_spare(slots, at_once),
             Event::Changed => host.event(NodeEvent::WorkChanged),
         }

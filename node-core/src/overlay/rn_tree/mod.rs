@@ -56,6 +56,8 @@ pub struct RnTree {
     children: BTreeMap<NodeId, Child>,
     /// Summary of the whole tree, as the parent told it.
     whole: Option<Summary>,
+    /// Nodes of it that were said last.
+    nodes: u32,
     told: Told,
     searches: BTreeMap<u64, Search>,
 }
@@ -124,8 +126,17 @@ pub enum Command {
 
 #[derive(Clone, Debug)]
 pub enum Event {
-    Lookup { number: u64, key: Point },
-    Found { ticket: Ticket, found: Vec<Candidate>, visited: u16 },
+    Lookup {
+        number: u64,
+        key: Point,
+    },
+    Found {
+        ticket: Ticket,
+        found: Vec<Candidate>,
+        visited: u16,
+    },
+    /// The tree has so many nodes that run something, as far as this one has heard.
+    Nodes(u32),
 }
 
 type Rcx<'a> = Cx<'a, RnTree>;
@@ -291,7 +302,14 @@ impl RnTree {
         }
         // A former parent may not know yet that it is none.
         if self.parent() == Some(from) {
+            self.say_nodes(whole.nodes(), cx);
             self.whole = Some(whole);
+        }
+    }
+
+    fn say_nodes(&mut self, nodes: u32, cx: &mut Rcx<'_>) {
+        if std::mem::replace(&mut self.nodes, nodes) != nodes {
+            cx.emit(Event::Nodes(nodes));
         }
     }
 
@@ -322,6 +340,7 @@ impl RnTree {
 
     fn tell_children(&mut self, cx: &mut Rcx<'_>) {
         let Some(whole) = self.whole() else { return };
+        self.say_nodes(whole.nodes(), cx);
         if self.told.children.as_ref() == Some(&whole) && cx.now.since(self.told.children_at) < REPAIR {
             return;
         }

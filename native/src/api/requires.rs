@@ -1,0 +1,114 @@
+//! Requirements of a job on the nodes that run it, from its JSON.
+
+use super::problem::Problem;
+use node_core::Platform;
+use node_core::requires::Requires;
+use node_core::work::submission::MEMORY;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Requirements on a node that runs a unit; whatever is left out, any node has. For `find: fitting`.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Requires)]
+pub(super) struct RequiresRequest {
+    /// Bytes of memory that it gives a unit. It gives at least the job's `memory_limit` in any case.
+    memory: Option<u64>,
+    /// Speed of a slot, fuel a second, as the node has measured it.
+    speed: Option<u64>,
+    /// Bytes on disk that a unit may have.
+    disk: Option<u64>,
+    /// The kind of engine.
+    #[serde(default)]
+    platform: PlatformAsked,
+    /// Operating system as the node names it.
+    #[schema(example = "linux")]
+    os: Option<String>,
+    /// Processor as the node names it.
+    #[schema(example = "x86_64")]
+    arch: Option<String>,
+    /// Labels that its donor has given it, at most 16; words of 1 to 64 letters, digits, `-`, `_`, `.` or `/`.
+    #[schema(example = json!({"site": "graz"}))]
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum PlatformAsked {
+    /// Servers and pages.
+    #[default]
+    Either,
+    Native,
+    Browser,
+}
+
+impl RequiresRequest {
+    pub(super) fn check(self) -> Result<Requires, Problem> {
+        if let Some(bytes) = self.memory.filter(|bytes| !MEMORY.contains(bytes)) {
+            let (low, high) = (MEMORY.start(), MEMORY.end());
+            let message = format!("{bytes} bytes are not possible; give {low} to {high}");
+            return Err(Problem::field("requires.memory", message));
+        }
+        let requires = Requires {
+            speed: self.speed.unwrap_or_default(),
+            disk_bytes: self.disk.unwrap_or_default(),
+            platform: match self.platform {
+                PlatformAsked::Either => None,
+                PlatformAsked::Native => Some(Platform::Native),
+                PlatformAsked::Browser => Some(Platform::Browser),
+            },
+            os: self.os,
+            arch: self.arch,
+            labels: self.labels.into_iter().collect(),
+            memory_bytes: self.memory.unwrap_or_default(),
+        };
+        match requires.check() {
+            Ok(()) => Ok(requires),
+            Err(why) => Err(Problem::field("requires", why.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Requires, String> {
+        let request: RequiresRequest = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        request.check().map_err(|problem| problem.parts().1.to_owned())
+    }
+
+    #[test]
+    fn each_word_asks_for_what_it_says_and_none_for_nothing() {
+        assert_eq!(read("{}"), Ok(Requires::default()));
+        assert_eq!(read(r#"{"platform": "either"}"#), Ok(Requires::default()));
+        let all = r#"{"memory": 1048576, "speed": 7, "disk": 9, "platform": "native", "os": "linux",
+            "arch": "x86_64", "labels": {"site": "graz"}}"#;
+        let asked = Requires {
+            speed: 7,
+            disk_bytes: 9,
+            platform: Some(Platform::Native),
+            os: Some("linux".into()),
+            arch: Some("x86_64".into()),
+            labels: vec![("site".into(), "graz".into())],
+            memory_bytes: 1 << 20,
+        };
+        assert_eq!(read(all), Ok(asked));
+    }
+
+    #[test]
+    fn what_nobody_could_have_is_refused_and_named() {
+        for (json, words) in [
+            (r#"{"memory": 1}"#, ["requires.memory", "65536"]),
+            (r#"{"labels": {"a b": "c"}}"#, ["requires", "a b"]),
+            (r#"{"os": ""}"#, ["requires", "1 to 64"]),
+            (r#"{"platform": "phone"}"#, ["phone", "native"]),
+            (r#"{"cores": 4}"#, ["cores", "memory"]),
+        ] {
+            let why = read(json).unwrap_err();
+            assert!(words.iter().all(|word| why.contains(word)), "{json}: {why}");
+        }
+    }
+}

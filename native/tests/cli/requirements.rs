@@ -1,0 +1,73 @@
+//! Jobs with requirements, in real processes.
+
+use crate::world::{Node, World, until_so};
+use serde_json::Value;
+
+/// A worker of this name and label.
+fn worker(world: &World, at: &Node, name: &str, site: &str) -> Node {
+    let label = format!("site={site}");
+    world.up(
+        name,
+        &["--join", &at.url, "--slots", "1", "--name", name, "--label", &label, "--speed", "900000000"],
+    )
+}
+
+fn job(world: &World, id: &str) -> Value {
+    world.run(["job", id, "--output", "json"]).ok().json()
+}
+
+#[test]
+fn units_run_where_their_job_requires_and_a_job_that_waits_says_why() {
+    let world = World::new();
+    let queens = world.example("nqueens");
+    let queens = queens.to_str().unwrap();
+    let gateway = world.gateway(1);
+    let nodes = [("ada", "graz"), ("bob", "graz"), ("cyd", "wien")]
+        .map(|(name, site)| worker(&world, &gateway, name, site));
+
+    // README's own words.
+    let ran =
+        world.run(["run", "--requires", "label.site=graz,memory=1GiB", "--output", "json", queens, "8"]).ok();
+    let by = ran.json()["runner"].as_str().unwrap().to_owned();
+    assert!(by == nodes[0].id || by == nodes[1].id, "{by}");
+
+    std::fs::copy(queens, world.path("queens.wasm")).unwrap();
+    let text = "program = 'queens.wasm'\narguments = ['7']\nsweep = { count = 30 }\nfind = 'fitting'\n\
+                [requires]\nos = 'linux'\nspeed = 500_000_000\nlabels = { site = 'graz' }\n";
+    world.file("job.toml", text);
+    let id =
+        world.run(["submit", "job.toml", "--output", "json"]).ok().json()["id"].as_str().unwrap().to_owned();
+    until_so("all units are done", || job(&world, &id)["state"] == "done");
+    let done = job(&world, &id);
+    let by: Vec<&str> =
+        done["by_node"].as_array().unwrap().iter().map(|it| it["node"].as_str().unwrap()).collect();
+    assert!(by.iter().all(|id| *id == nodes[0].id || *id == nodes[1].id), "{done}");
+
+    world.file("never.toml", text.replace("graz", "linz"));
+    let id = world.run(["submit", "never.toml", "--output", "json"]).ok().json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    until_so("it says that nobody can run it", || {
+        job(&world, &id)["reason"].as_str().unwrap().contains("has what it requires")
+    });
+    // Somebody comes who can.
+    let linz = worker(&world, &gateway, "dora", "linz");
+    until_so("all units are done", || job(&world, &id)["state"] == "done");
+    assert_eq!(job(&world, &id)["by_node"][0]["node"], linz.id.as_str());
+}
+
+#[test]
+fn a_mistake_about_requirements_is_said_before_anything_starts() {
+    let world = World::new();
+    let queens = world.example("nqueens");
+    let queens = queens.to_str().unwrap();
+    world.run(["run", "--requires", "memori=1GiB", queens]).failed(2, &["did you mean memory?"]);
+    world
+        .run(["run", "--requires", "os=linux", "--max-price", "1", queens])
+        .failed(2, &["--requires", "--max-price"]);
+    world.run(["up", "--gateway", "--label", "site=a b"]).failed(2, &["--label", "1 to 64"]);
+    world.run(["up", "--gateway", "--label", "a=b", "--label", "a=c"]).failed(2, &["--label", "twice"]);
+    // Alone in this process there is nobody to choose from.
+    world.run(["run", "--requires", "os=linux", queens, "5"]).failed(2, &["fits no jobs", "manyhands up"]);
+}
