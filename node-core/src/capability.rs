@@ -1,6 +1,6 @@
 //! Capabilities of nodes, as far as jobs may ask for them.
 
-use crate::address::Contact;
+use crate::address::Address;
 use serde::{Deserialize, Serialize};
 
 /// Capabilities of a node; also the least that a job asks of one.
@@ -40,7 +40,7 @@ impl Capability {
 /// A node that can run something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    pub contact: Contact,
+    pub at: Address,
     pub capability: Capability,
 }
 

@@ -1,6 +1,7 @@
 //! Requirements of a job on the nodes that run it.
 
 use crate::capability::{Capability, Words};
+use crate::ids::NodeId;
 use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
 
@@ -138,6 +139,35 @@ impl Properties {
         let labels = || requires.labels.iter().all(|label| self.labels.contains(label));
         is(&self.os, &requires.os) && is(&self.arch, &requires.arch) && labels()
     }
+}
+
+/// Statement of a node: what a slot of it can do, and the words of that in full.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stated {
+    pub capability: Capability,
+    pub properties: Box<Properties>,
+}
+
+impl Stated {
+    /// # Errors
+    /// [`Unclear`] as [`Properties::check`].
+    pub fn check(&self) -> Result<(), Unclear> {
+        self.properties.check()
+    }
+
+    /// Whether a node that states this may run units that need at least this, and require this.
+    pub fn satisfies(&self, needs: &Capability, requires: &Requires) -> bool {
+        self.capability.covers(needs) && self.properties.have_words_of(requires)
+    }
+}
+
+/// Slots of a guest, as it states them to its gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GuestSlots {
+    pub stated: Stated,
+    pub slots: u32,
+    /// How many are busy for whom.
+    pub busy: Vec<(NodeId, u32)>,
 }
 
 /// A word that a donor or a submitter may use.

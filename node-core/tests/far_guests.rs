@@ -38,16 +38,21 @@ pub(crate) fn page(at: usize) -> Config {
 
 /// Gateways 0 to 3 and two pages of the first, and the gateway that neither has for its second.
 pub(crate) fn swarm(seed: u64) -> (World, usize) {
+    swarm_with(seed, |config| config)
+}
+
+/// [`swarm`] of nodes whose configurations are changed so.
+pub(crate) fn swarm_with(seed: u64, change: fn(Config) -> Config) -> (World, usize) {
     let mut world = World::seed(seed);
     for at in 0..4 {
-        world.add_keyed(Config { founds: at == 0, ..config(at, true) }, &secret(at));
+        world.add_keyed(change(Config { founds: at == 0, ..config(at, true) }), &secret(at));
         if at > 0 {
             world.connect(at, 0);
         }
     }
     world.run_for(A_MINUTE);
     for at in PAGES {
-        world.add_keyed(page(at), &secret(at));
+        world.add_keyed(change(page(at)), &secret(at));
         world.connect(at, 0);
     }
     world.run_for(A_MINUTE);

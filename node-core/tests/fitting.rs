@@ -3,8 +3,10 @@
 use crate::far_guests::secret;
 use crate::rn_tree;
 use node_core::requires::{Properties, Requires, label_word};
-use node_core::work::spec::{Find, JobSpec};
+use node_core::trust::policy::Policy;
+use node_core::work::spec::{Find, JobSpec, Template};
 use node_core::{Command, Config, JobId, NodeInput, Platform};
+use sandbox::Limits;
 use simulator::World;
 use std::sync::Arc;
 use std::time::Duration;
@@ -195,5 +197,52 @@ fn an_idle_node_hears_of_a_job_at_a_point_that_has_got_another_owner() {
         let job = submit(&mut world, 2, Requires::default());
         world.run_for(Duration::from_secs(10));
         assert!(world.is_over(job), "seed {seed}: {:?}", world.node(0).job(job).unwrap().reason);
+    }
+}
+
+#[test]
+fn a_node_whose_donor_takes_no_such_job_leaves_it_to_others_and_the_job_says_why() {
+    for seed in 0..3 {
+        let mut world = rn_tree::grown(seed, 4, config);
+        for at in [1, 2] {
+            let policy = Policy { max_task_seconds: Some(60), ..Policy::default() };
+            let terms = Command::Terms { memory_bytes: 2 << 30, policy: Arc::new(policy) };
+            world.drive(at, NodeInput::Command(terms));
+        }
+        let job = submit(&mut world, 30, Requires::default());
+        assert_eq!(runners(&mut world, job, 30), [3], "seed {seed}");
+        world.kill(3);
+        let job = submit(&mut world, 2, Requires::default());
+        world.run_for(A_MINUTE);
+        let view = world.node(0).job(job).unwrap();
+        assert!(view.reason.contains("60 s at most"), "seed {seed}: {}", view.reason);
+        // A job that they take finds them at once: they wait for nothing.
+        let short = JobSpec { find: Find::Fitting, ..world.sweep(0, 2) };
+        let limits = Limits { time_us: 30_000_000, ..short.template.limits };
+        let short = JobSpec { template: Template { limits, ..short.template }, ..short };
+        let short = world.submit(0, short);
+        world.run_for(Duration::from_secs(10));
+        assert!(world.is_over(short), "seed {seed}: {:?}", world.node(0).job(short).unwrap().reason);
+    }
+}
+
+#[test]
+fn jobs_are_found_soon_though_the_nodes_where_they_are_marked_die() {
+    for seed in 0..10 {
+        let mut world = rn_tree::grown(seed, 5, config);
+        for dead in [1, 2] {
+            let job = submit(&mut world, 2, Requires { speed: 9_000_000_000, ..Requires::default() });
+            world.run_for(Duration::from_secs(10));
+            world.crash(dead);
+            world.run_for(A_MINUTE);
+            for at in 3..5 {
+                world.drive(at, NodeInput::Command(Command::Measured { speed: 9_500_000_000 }));
+            }
+            world.run_for(Duration::from_secs(10));
+            assert!(world.is_over(job), "seed {seed}: {:?}", world.node(0).job(job).unwrap().reason);
+            for at in 3..5 {
+                world.drive(at, NodeInput::Command(Command::Measured { speed: 1_000_000_000 }));
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ mod dialable;
 mod far_guests;
 mod files;
 mod fitting;
+mod fitting_guests;
 mod greedy;
 mod hostile;
 mod idle_slots;

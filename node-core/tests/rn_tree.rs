@@ -88,7 +88,7 @@ fn find(world: &mut World, at: usize, needs: Capability, wanted: u16) -> (Vec<us
         world.run_for(Duration::from_millis(100));
     }
     let (found, visited) = answer.expect("each search is answered");
-    let mut found: Vec<usize> = found.iter().filter_map(|one| world.find(one.contact.id)).collect();
+    let mut found: Vec<usize> = found.iter().filter_map(|one| world.find(one.at.id)).collect();
     found.sort_unstable();
     (found, visited)
 }

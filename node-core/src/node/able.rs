@@ -6,11 +6,12 @@ use super::config::Config;
 use super::host::Host;
 use super::notes::Note;
 use crate::capability::Capability;
+use crate::requires::{Properties, Stated};
 
 /// Capability of this node's slots, and how many there are.
 #[derive(Debug)]
 pub(super) struct Able {
-    pub(super) capability: Capability,
+    pub(super) stated: Stated,
     /// Slots that are given without payment.
     slots: u32,
 }
@@ -28,19 +29,20 @@ impl Able {
             disk: mib(config.properties.disk_bytes),
             words: config.properties.words(config.platform),
         };
-        Able { capability, slots: 0 }
+        let properties = Box::new(Properties::clone(&config.properties));
+        Able { stated: Stated { capability, properties }, slots: 0 }
     }
 }
 
 impl Node {
-    /// Capability of a slot.
-    pub(super) fn capability(&self) -> Capability {
-        self.able.capability
+    /// Statement of what a slot can do.
+    pub(super) fn stated(&self) -> Stated {
+        self.able.stated.clone()
     }
 
     /// Capability that this node gives; none while it has no slots.
     pub(super) fn capability_given(&self) -> Option<Capability> {
-        (self.able.slots > 0).then_some(self.able.capability)
+        (self.able.slots > 0).then_some(self.able.stated.capability)
     }
 
     /// So many slots are given, and so many of them busy for whom.
@@ -52,17 +54,17 @@ impl Node {
     /// The donor gives a unit at most so much memory.
     pub(super) fn gives_memory(&mut self, bytes: u64, host: &mut dyn Host) {
         let memory = mib(bytes.min(self.config.memory_bytes));
-        self.now_able(Capability { memory, ..self.able.capability }, host);
+        self.now_able(Capability { memory, ..self.able.stated.capability }, host);
     }
 
     /// A slot does so much, fuel a second.
     pub(super) fn measured(&mut self, fuel_a_second: u64, host: &mut dyn Host) {
         let speed = u32::try_from(fuel_a_second / 1_000_000).unwrap_or(u32::MAX);
-        self.now_able(Capability { speed, ..self.able.capability }, host);
+        self.now_able(Capability { speed, ..self.able.stated.capability }, host);
     }
 
     fn now_able(&mut self, capability: Capability, host: &mut dyn Host) {
-        if std::mem::replace(&mut self.able.capability, capability) != capability {
+        if std::mem::replace(&mut self.able.stated.capability, capability) != capability {
             self.note(Note::Able, host);
         }
     }

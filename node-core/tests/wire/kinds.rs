@@ -100,14 +100,14 @@ kinds!(circuits::Message: ; ToRelay.0: circuits::ToRelay, ToEnd.0: circuits::ToE
 kinds!(circuits::ToRelay: Open; On.piece: Piece);
 kinds!(circuits::ToEnd: Opened Incoming; Refused.why: Refusal, On.piece: Piece);
 kinds!(fitting::Message: NotHere; ToMeeting.0: fitting::ToMeeting, ToNode.0: fitting::ToNode, ToOwner.0: fitting::ToOwner);
-kinds!(fitting::ToMeeting: Mark Unmark Seek Leave);
+kinds!(fitting::ToMeeting: Mark Unmark Seek Park Leave);
 kinds!(fitting::ToNode: Lines Given Unfit);
 kinds!(fitting::ToOwner: Claim);
 kinds!(rn_tree::Message: Child NotParent Whole Walk Over);
 kinds!(Piece: Data Room Close);
 kinds!(Refusal: NotRelaying NotHere Full);
 kinds!(guests::Message: ; ToRelay.0: ToRelay, ToGuest.0: ToGuest);
-kinds!(ToRelay: Forward Locate Balance Chosen);
+kinds!(ToRelay: Forward Locate Balance Chosen Load);
 kinds!(ToGuest: Relay Forwarded Gone Owner Balance Second);
 kinds!(ledger::Message: ; ToBank.0: ledger::ToBank, ToClient.0: ledger::ToClient);
 kinds!(ledger::ToBank: Stand Orders Holdings Statement Balance);

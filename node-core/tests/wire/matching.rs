@@ -8,7 +8,7 @@ pub(super) fn rn_tree_examples() -> Vec<Message> {
     let contact = contact();
     let capability = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
     let summary = Summary::of(NodeId([5; 32]), capability);
-    let found = vec![Candidate { contact, capability }];
+    let found = vec![Candidate { at: contact.into(), capability }];
     let walk = Walk {
         id: 6,
         origin: contact,
@@ -34,23 +34,26 @@ pub(super) fn rn_tree_examples() -> Vec<Message> {
 pub(super) fn fitting_examples() -> Vec<Message> {
     use node_core::capability::{Capability, Words};
     use node_core::discovery::fitting::{Claim, Line, Mark, Message as M, ToMeeting, ToNode, ToOwner};
-    use node_core::requires::Properties;
+    use node_core::requires::{Properties, Stated};
     let (owner, job) = (contact(), JobId([2; 16]));
     let needs = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
     let mark = Mark { meeting: Some(13), owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7 };
+    let node = NodeId([18; 32]);
     let labels = vec![("site".into(), "graz".into())];
     let properties =
         Box::new(Properties { disk_bytes: 12, os: "linux".into(), arch: "x86_64".into(), labels });
+    let stated = Stated { capability: needs, properties };
     [
         M::ToMeeting(ToMeeting::Mark(mark)),
         M::ToMeeting(ToMeeting::Unmark { job }),
-        M::ToMeeting(ToMeeting::Seek { meeting: 14, contact: owner, capability: needs }),
-        M::ToMeeting(ToMeeting::Leave),
-        M::ToNode(ToNode::Lines { meeting: 15, lines: vec![Line { owner, job, score: 8 }] }),
-        M::ToNode(ToNode::Given { job, units: 9, left: 11 }),
-        M::ToNode(ToNode::Unfit { job }),
+        M::ToMeeting(ToMeeting::Seek { meeting: 14, at: owner.into(), capability: needs }),
+        M::ToMeeting(ToMeeting::Park { meeting: 19, at: owner.into(), capability: needs }),
+        M::ToMeeting(ToMeeting::Leave { node: NodeId([17; 32]) }),
+        M::ToNode(ToNode::Lines { meeting: 15, node, lines: vec![Line { owner, job, score: 8 }] }),
+        M::ToNode(ToNode::Given { job, node, units: 9, left: 11 }),
+        M::ToNode(ToNode::Unfit { job, node }),
         M::NotHere { meeting: 16 },
-        M::ToOwner(ToOwner::Claim(Claim { job, at: owner, capability: needs, properties, slots: 10 })),
+        M::ToOwner(ToOwner::Claim(Claim { job, at: owner.into(), stated, slots: 10 })),
     ]
     .map(Message::Fitting)
     .into()

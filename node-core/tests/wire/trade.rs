@@ -107,7 +107,8 @@ pub(crate) fn market_examples() -> Vec<Message> {
         ToRelay::Forward { to: at.id, frame: frame.clone() },
         ToRelay::Locate { number: 1, key: Point(2) },
         ToRelay::Balance(signed),
-        ToRelay::Chosen(true),
+        ToRelay::Chosen { relay: true, stated: Some(Default::default()) },
+        ToRelay::Load { slots: 3, busy: vec![(NodeId([4; 32]), 2)] },
     ];
     let to_guest = [
         ToGuest::Relay(at),

@@ -1,13 +1,14 @@
-//! A node with free slots: it looks for jobs that wait, and claims the best at its owner.
+//! Free slots of one node: it looks for jobs that wait, and claims the best at its owner. A gateway looks for its guests,
+//! too, whom nobody can tell anything but by way of it.
 
 use super::message::{Claim, Line, Message, ToMeeting, ToOwner};
 use super::{Event, Fcx, Fitting, Timer, marks};
+use crate::address::Address;
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
-use crate::requires::Properties;
+use crate::requires::{GuestSlots, Stated};
 use crate::time::Time;
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for which the meeting nodes' answers are waited for. Our choice: two round trips around the world, and a dial.
@@ -22,6 +23,9 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// Time for which slots are kept for an owner that has accepted a claim. Our choice: to send the units.
 const KEPT: Duration = Duration::from_secs(30);
 
+/// Time for which a node leaves a job alone whose owner found it unfit. Our choice: donors seldom change what they give.
+const UNFIT: Duration = Duration::from_secs(600);
+
 /// Looks one after the other whose jobs were all gone, until the node waits before the next. Our choice: a few round
 /// trips.
 const IN_VAIN: u32 = 4;
@@ -29,19 +33,20 @@ const IN_VAIN: u32 = 4;
 /// Marks that a node goes through before it looks again. Our choice: most often the first one is still there.
 const LINES: usize = 32;
 
-/// Slots of this node.
+/// Slots of a node.
 #[derive(Debug, Default)]
 pub(super) struct Idle {
-    capability: Capability,
-    properties: Arc<Properties>,
+    /// Others reach the node there; none: it is this node, and nobody dials it.
+    at: Option<Address>,
+    stated: Stated,
     slots: u32,
     busy: BTreeMap<NodeId, u32>,
     /// Slots kept for owners whose units are on their way.
     kept: BTreeMap<NodeId, u32>,
     /// Jobs of which this node had units, and of which more waited then.
     known: Vec<(Line, Time)>,
-    /// The last jobs whose owners found this node unfit.
-    unfit: VecDeque<(NodeId, JobId)>,
+    /// The last jobs whose owners found this node unfit, and when.
+    unfit: VecDeque<(NodeId, JobId, Time)>,
     look: Option<Look>,
     /// Meeting points where this node is parked, and until when.
     parked: BTreeMap<u8, Time>,
@@ -62,112 +67,34 @@ struct Look {
 }
 
 impl Idle {
-    pub(super) fn new(capability: Capability, properties: Arc<Properties>) -> Idle {
-        Idle { capability, properties, ..Idle::default() }
+    pub(super) fn of(stated: Stated) -> Idle {
+        Idle { stated, ..Idle::default() }
     }
 
     fn free(&self) -> u32 {
         let taken: u32 = self.busy.values().chain(self.kept.values()).sum();
         self.slots.saturating_sub(taken)
     }
-}
 
-impl Fitting {
-    /// Slots of this node, and how many are busy for whom.
-    pub(super) fn load(&mut self, slots: u32, busy: &[(NodeId, u32)], cx: &mut Fcx<'_>) {
-        let idle = &mut self.idle;
-        let busy: BTreeMap<NodeId, u32> = busy.iter().copied().collect();
-        for (owner, kept) in &mut idle.kept {
-            let before = idle.busy.get(owner).copied().unwrap_or_default();
+    /// So many slots are busy for whom: units that were waited for have come.
+    fn load(&mut self, slots: u32, busy: BTreeMap<NodeId, u32>) {
+        for (owner, kept) in &mut self.kept {
+            let before = self.busy.get(owner).copied().unwrap_or_default();
             let now = busy.get(owner).copied().unwrap_or_default();
-            // Units that were waited for have come.
             *kept = kept.saturating_sub(now.saturating_sub(before));
         }
-        idle.kept.retain(|_, kept| *kept > 0);
-        (idle.slots, idle.busy) = (slots, busy);
-        self.look_if_idle(cx);
-    }
-
-    /// This node can do so much from now on. An idle one looks anew: there may be jobs that it could not run before, and
-    /// it is parked where others know it as it was.
-    pub(super) fn able(&mut self, capability: Capability, cx: &mut Fcx<'_>) {
-        let before = std::mem::replace(&mut self.idle.capability, capability);
-        if before != capability {
-            self.end_look(cx);
-            self.look_if_idle(cx);
-        }
-    }
-
-    /// Ends the look for jobs, unless a claim is under way: the owner's answer says how many slots it takes.
-    pub(super) fn end_look(&mut self, cx: &mut Fcx<'_>) {
-        let Some(look) = self.idle.look.take_if(|look| look.claimed.is_none()) else { return };
-        cx.cancel_timer(Timer::Look);
-        let (parked, now) = (std::mem::take(&mut self.idle.parked), cx.now);
-        let parked = parked.into_iter().filter(|(_, until)| *until > now);
-        for meeting in parked.map(|(meeting, _)| meeting).chain(look.waits) {
-            self.meetings.send(meeting, ToMeeting::Leave, cx);
-        }
-    }
-
-    /// Looks for jobs if a slot is free, and no more if none is.
-    pub(super) fn look_if_idle(&mut self, cx: &mut Fcx<'_>) {
-        let Some(contact) = self.me else { return };
-        if self.idle.free() == 0 {
-            return self.end_look(cx);
-        }
-        if self.idle.look.is_some() {
-            return;
-        }
-        let capability = self.idle.capability;
-        let mut lines = self.marks.best_for(&capability, cx.now);
-        lines.extend(self.idle.known.drain(..).map(|(line, since)| line.after(cx.now.since(since))));
-        let at = self.meetings.draw(cx);
-        for meeting in at.iter().copied() {
-            self.meetings.send(meeting, ToMeeting::Seek { meeting, contact, capability }, cx);
-        }
-        self.idle.look = Some(Look { waits: at, ..Look::default() });
-        self.add(lines);
-        cx.set_timer(Timer::Look, ANSWERS);
-    }
-
-    /// A meeting node knows of these jobs, now or some time after it was asked.
-    pub(super) fn told(&mut self, from: NodeId, meeting: u8, lines: Vec<Line>, cx: &mut Fcx<'_>) {
-        if lines.len() > marks::LINES {
-            return cx.fault(from, "names more jobs than an answer has".into());
-        }
-        let Some(look) = &mut self.idle.look else { return };
-        look.waits.retain(|waits| *waits != meeting);
-        match lines.is_empty() {
-            true => self.idle.parked.insert(meeting, cx.now + marks::LEAVES),
-            false => self.idle.parked.remove(&meeting),
-        };
-        self.lines(lines, cx);
-    }
-
-    fn lines(&mut self, lines: Vec<Line>, cx: &mut Fcx<'_>) {
-        self.add(lines);
-        if self.idle.look.as_ref().is_some_and(|look| look.waits.is_empty()) {
-            self.claim(cx);
-        }
-    }
-
-    /// Asks at the meeting point again, whose owner turned out to be another.
-    pub(super) fn seek_again(&mut self, meeting: u8, cx: &mut Fcx<'_>) {
-        let (Some(contact), Some(look)) = (self.me, &self.idle.look) else { return };
-        if look.waits.contains(&meeting) || self.idle.parked.contains_key(&meeting) {
-            let capability = self.idle.capability;
-            self.meetings.send(meeting, ToMeeting::Seek { meeting, contact, capability }, cx);
-        }
+        self.kept.retain(|_, kept| *kept > 0);
+        (self.slots, self.busy) = (slots, busy);
     }
 
     /// Adds jobs to those that may be claimed.
-    fn add(&mut self, lines: Vec<Line>) {
-        let Some(look) = &mut self.idle.look else { return };
+    fn add(&mut self, lines: Vec<Line>, now: Time) {
+        let Some(look) = &mut self.look else { return };
+        self.unfit.retain(|(.., since)| now.since(*since) < UNFIT);
         for line in lines {
-            if self.idle.unfit.contains(&(line.owner.id, line.job)) {
-                continue;
-            }
-            if !look.lines.iter().any(|known| (known.owner.id, known.job) == (line.owner.id, line.job)) {
+            let job = (line.owner.id, line.job);
+            let is_unfit = self.unfit.iter().any(|(owner, unfit, _)| (*owner, *unfit) == job);
+            if !is_unfit && !look.lines.iter().any(|known| (known.owner.id, known.job) == job) {
                 look.lines.push(line);
             }
         }
@@ -175,118 +102,311 @@ impl Fitting {
         look.lines.truncate(LINES);
     }
 
-    /// A job is marked at this node, which may idle itself.
+    /// Whether it has asked everywhere, and waits for a job that it can run.
+    fn waits_for(&self, needs: &Capability) -> bool {
+        let has_asked = self.look.as_ref().is_some_and(|look| look.waits.is_empty());
+        has_asked && self.free() > 0 && self.stated.capability.covers(needs)
+    }
+
+    /// The claim of this job is answered. Says whether it was under way.
+    fn answered(&mut self, owner: NodeId, job: JobId) -> Option<Line> {
+        let look = self.look.as_mut()?;
+        look.claimed.take_if(|line| (line.owner.id, line.job) == (owner, job))
+    }
+}
+
+impl Fitting {
+    fn idle(&mut self, who: NodeId, cx: &Fcx<'_>) -> Option<&mut Idle> {
+        if who == cx.me { Some(&mut self.own) } else { self.guests.get_mut(&who) }
+    }
+
+    /// Slots of this node, and how many are busy for whom.
+    pub(super) fn load(&mut self, slots: u32, busy: &[(NodeId, u32)], cx: &mut Fcx<'_>) {
+        self.own.load(slots, busy.iter().copied().collect());
+        self.look_if_idle(cx.me, cx);
+    }
+
+    /// Others dial this node there.
+    pub(super) fn at(&mut self, at: Option<Address>, cx: &mut Fcx<'_>) {
+        self.own.at = at;
+        self.look_if_idle(cx.me, cx);
+    }
+
+    /// This node can do so much from now on.
+    pub(super) fn able(&mut self, stated: Stated, cx: &mut Fcx<'_>) {
+        self.states(cx.me, stated, cx);
+    }
+
+    /// An idle node that can do something else looks anew: there may be jobs that it could not run before, and it is parked
+    /// where others know it as it was.
+    fn states(&mut self, who: NodeId, stated: Stated, cx: &mut Fcx<'_>) {
+        let Some(idle) = self.idle(who, cx) else { return };
+        if std::mem::replace(&mut idle.stated, stated.clone()) != stated {
+            self.end_look(who, cx);
+            self.look_if_idle(who, cx);
+        }
+    }
+
+    /// A guest of this node has these slots; none: it is a guest of this node no more.
+    pub(super) fn guest(&mut self, guest: NodeId, slots: Option<GuestSlots>, cx: &mut Fcx<'_>) {
+        let (Some(GuestSlots { stated, slots, busy }), Some(me)) = (slots, self.me) else {
+            self.end_look(guest, cx);
+            cx.cancel_timer(Timer::Look(guest));
+            if let Some(idle) = self.guests.remove(&guest) {
+                idle.kept.keys().for_each(|owner| cx.cancel_timer(Timer::Kept(guest, *owner)));
+            }
+            return;
+        };
+        let idle = self.guests.entry(guest).or_insert_with(|| Idle::of(stated.clone()));
+        idle.at = Some(Address::guest(guest, me).with_channels(true));
+        idle.load(slots, busy.into_iter().collect());
+        self.states(guest, stated, cx);
+        self.look_if_idle(guest, cx);
+    }
+
+    /// All look anew: they would find jobs elsewhere by now.
+    pub(super) fn look_anew(&mut self, cx: &mut Fcx<'_>) {
+        let all: Vec<NodeId> = std::iter::once(cx.me).chain(self.guests.keys().copied()).collect();
+        for who in all {
+            self.end_look(who, cx);
+            self.look_if_idle(who, cx);
+        }
+    }
+
+    /// Ends the look for jobs, unless a claim is under way: the owner's answer says how many slots it takes.
+    fn end_look(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
+        let Some(idle) = self.idle(who, cx) else { return };
+        let Some(look) = idle.look.take_if(|look| look.claimed.is_none()) else { return };
+        let parked = std::mem::take(&mut idle.parked).into_iter().filter(|(_, until)| *until > cx.now);
+        let at: Vec<u8> = parked.map(|(meeting, _)| meeting).chain(look.waits).collect();
+        cx.cancel_timer(Timer::Look(who));
+        for meeting in at {
+            self.meetings.send(meeting, ToMeeting::Leave { node: who }, cx);
+        }
+    }
+
+    /// Looks for jobs if a slot is free, and no more if none is.
+    pub(super) fn look_if_idle(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
+        let (marks, now) = (&self.marks, cx.now);
+        let idle = if who == cx.me { Some(&mut self.own) } else { self.guests.get_mut(&who) };
+        let Some((idle, at)) = idle.and_then(|idle| idle.at.map(|at| (idle, at))) else { return };
+        if idle.free() == 0 {
+            return self.end_look(who, cx);
+        }
+        if idle.look.is_some() {
+            return;
+        }
+        let capability = idle.stated.capability;
+        let mut lines = marks.best_for(&capability, now);
+        lines.extend(idle.known.drain(..).map(|(line, since)| line.after(now.since(since))));
+        let meetings = self.meetings.draw(cx);
+        idle.look = Some(Look { waits: meetings.clone(), ..Look::default() });
+        idle.add(lines, now);
+        for meeting in meetings {
+            self.meetings.send(meeting, ToMeeting::Seek { meeting, at, capability }, cx);
+        }
+        cx.set_timer(Timer::Look(who), ANSWERS);
+    }
+
+    /// A meeting node knows of these jobs, now or some time after it was asked for `who`.
+    pub(super) fn told(
+        &mut self,
+        from: NodeId,
+        (meeting, who): (u8, NodeId),
+        lines: Vec<Line>,
+        cx: &mut Fcx<'_>,
+    ) {
+        if lines.len() > marks::LINES {
+            return cx.fault(from, "names more jobs than an answer has".into());
+        }
+        let now = cx.now;
+        let Some(idle) = self.idle(who, cx) else { return };
+        let Some(look) = &mut idle.look else { return };
+        look.waits.retain(|waits| *waits != meeting);
+        match lines.is_empty() {
+            true => idle.parked.insert(meeting, now + marks::LEAVES),
+            false => idle.parked.remove(&meeting),
+        };
+        self.lines(who, lines, cx);
+    }
+
+    fn lines(&mut self, who: NodeId, lines: Vec<Line>, cx: &mut Fcx<'_>) {
+        let now = cx.now;
+        let Some(idle) = self.idle(who, cx) else { return };
+        idle.add(lines, now);
+        if idle.look.as_ref().is_some_and(|look| look.waits.is_empty()) {
+            self.claim(who, cx);
+        }
+    }
+
+    /// Asks at the meeting point again, whose owner turned out to be another.
+    pub(super) fn seek_again(&mut self, meeting: u8, cx: &mut Fcx<'_>) {
+        for idle in std::iter::once(&self.own).chain(self.guests.values()) {
+            let (Some(at), Some(look)) = (idle.at, &idle.look) else { continue };
+            if look.waits.contains(&meeting) || idle.parked.contains_key(&meeting) {
+                let capability = idle.stated.capability;
+                self.meetings.send(meeting, ToMeeting::Seek { meeting, at, capability }, cx);
+            }
+        }
+    }
+
+    /// A job is marked at this node, which may idle itself, or its guests may.
     pub(super) fn marked_here(&mut self, line: Line, needs: &Capability, cx: &mut Fcx<'_>) {
-        let waits = self.idle.look.as_ref().is_some_and(|look| look.waits.is_empty());
-        if waits && self.idle.free() > 0 && self.idle.capability.covers(needs) {
-            self.lines(vec![line], cx);
+        let guests = self.guests.iter().filter(|(_, idle)| idle.waits_for(needs)).map(|(node, _)| *node);
+        let first = if self.own.waits_for(needs) { Some(cx.me) } else { guests.min() };
+        if let Some(who) = first {
+            self.lines(who, vec![line], cx);
         }
     }
 
     /// Claims the best of the jobs that are known, with all free slots.
-    fn claim(&mut self, cx: &mut Fcx<'_>) {
-        let (slots, capability) = (self.idle.free(), self.idle.capability);
-        let (Some(at), Some(look)) = (self.me, &mut self.idle.look) else { return };
+    fn claim(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
+        let Some(idle) = self.idle(who, cx) else { return };
+        let slots = idle.free();
+        let (Some(at), Some(look)) = (idle.at, &mut idle.look) else { return };
         if look.claimed.is_some() || slots == 0 {
             return;
         }
         if look.lines.is_empty() {
-            if look.in_vain && self.idle.in_vain < IN_VAIN {
+            if look.in_vain && idle.in_vain < IN_VAIN {
                 // It is parked nowhere, and there are jobs.
-                self.idle.in_vain += 1;
-                self.idle.look = None;
-                return self.look_if_idle(cx);
+                idle.in_vain += 1;
+                idle.look = None;
+                return self.look_if_idle(who, cx);
             }
-            self.idle.in_vain = 0;
-            return cx.set_timer(Timer::Look, AGAIN);
+            idle.in_vain = 0;
+            cx.set_timer(Timer::Look(who), AGAIN);
+            return self.park(who, cx);
         }
         let line = look.lines.remove(0);
         look.claimed = Some(line);
         let Line { owner, job, .. } = line;
-        cx.set_timer(Timer::Look, CLAIM);
-        let properties = Box::new(Properties::clone(&self.idle.properties));
-        let claim = Claim { job, at, capability, properties, slots };
+        let claim = Claim { job, at, stated: idle.stated.clone(), slots };
+        cx.set_timer(Timer::Look(who), CLAIM);
         cx.send_to(owner, Message::ToOwner(ToOwner::Claim(claim)));
     }
 
-    /// The owner's answer to a claim: units that it gives, and how many are left.
-    pub(super) fn given(&mut self, from: NodeId, job: JobId, (units, left): (u32, u32), cx: &mut Fcx<'_>) {
-        let free = self.idle.free();
-        let Some(look) = &mut self.idle.look else { return };
-        let Some(line) = look.claimed.take_if(|line| (line.owner.id, line.job) == (from, job)) else {
-            return;
-        };
-        if left == 0 {
-            self.marks.remove(from, job);
-        } else if self.idle.known.len() < LINES {
-            self.idle.known.push((line, cx.now));
-        }
-        let units = units.min(free);
-        look.in_vain |= units == 0;
-        if units > 0 {
-            self.idle.in_vain = 0;
-            *self.idle.kept.entry(from).or_default() += units;
-            cx.set_timer(Timer::Kept(from), KEPT);
-            cx.emit(Event::Reserved { owner: from, slots: units, until: cx.now + KEPT });
-        }
-        match self.idle.free() {
-            0 => self.look_if_idle(cx),
-            _ => self.claim(cx),
+    /// Has it parked somewhere, if it is nowhere: all that it was told of is not for it, or gone.
+    fn park(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
+        let now = cx.now;
+        let meetings = self.meetings.draw(cx);
+        let Some(idle) = self.idle(who, cx) else { return };
+        idle.parked.retain(|_, until| *until > now);
+        let (Some(at), true) = (idle.at, idle.parked.is_empty()) else { return };
+        let capability = idle.stated.capability;
+        idle.parked.extend(meetings.iter().map(|meeting| (*meeting, now + marks::LEAVES)));
+        for meeting in meetings {
+            self.meetings.send(meeting, ToMeeting::Park { meeting, at, capability }, cx);
         }
     }
 
-    /// The owner's answer to a claim: this node has not what the job requires.
-    pub(super) fn unfit(&mut self, from: NodeId, job: JobId, cx: &mut Fcx<'_>) {
-        let Some(look) = &mut self.idle.look else { return };
-        if look.claimed.take_if(|line| (line.owner.id, line.job) == (from, job)).is_none() {
-            return;
+    /// The owner's answer to a claim: units that it gives, and how many are left.
+    pub(super) fn given(
+        &mut self,
+        from: NodeId,
+        (job, who): (JobId, NodeId),
+        (units, left): (u32, u32),
+        cx: &mut Fcx<'_>,
+    ) {
+        let (is_own, now) = (who == cx.me, cx.now);
+        let Some(idle) = self.idle(who, cx) else { return };
+        let free = idle.free();
+        let Some(line) = idle.answered(from, job) else { return };
+        if left > 0 && idle.known.len() < LINES {
+            idle.known.push((line, now));
         }
-        look.in_vain = true;
-        self.idle.unfit.push_back((from, job));
-        if self.idle.unfit.len() > LINES {
-            self.idle.unfit.pop_front();
+        let units = units.min(free);
+        if units > 0 {
+            idle.in_vain = 0;
+            *idle.kept.entry(from).or_default() += units;
+            cx.set_timer(Timer::Kept(who, from), KEPT);
+            if is_own {
+                cx.emit(Event::Reserved { owner: from, slots: units, until: now + KEPT });
+            }
+        } else if let Some(look) = &mut idle.look {
+            look.in_vain = true;
         }
-        match self.idle.free() {
-            0 => self.look_if_idle(cx),
-            _ => self.claim(cx),
+        if left == 0 {
+            self.marks.remove(from, job);
         }
+        self.go_on(who, cx);
+    }
+
+    /// Claims the next job, or ends its look.
+    fn go_on(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
+        match self.idle(who, cx).map(|idle| (idle.free(), idle.look.is_some())) {
+            None => {}
+            Some((0, _) | (_, false)) => self.look_if_idle(who, cx),
+            Some(_) => self.claim(who, cx),
+        }
+    }
+
+    /// The owner's answer to a claim: the node has not what the job requires; or, later, it took none of the units that
+    /// it was given.
+    pub(super) fn unfit(&mut self, from: NodeId, job: JobId, who: NodeId, cx: &mut Fcx<'_>) {
+        let (is_own, now) = (who == cx.me, cx.now);
+        let Some(idle) = self.idle(who, cx) else { return };
+        idle.unfit.push_back((from, job, now));
+        idle.known.retain(|(line, _)| (line.owner.id, line.job) != (from, job));
+        if idle.answered(from, job).is_none()
+            && let Some(slots) = idle.kept.remove(&from)
+        {
+            cx.cancel_timer(Timer::Kept(who, from));
+            if is_own {
+                cx.emit(Event::Released { owner: from, slots });
+            }
+        } else if let Some(look) = &mut idle.look {
+            look.in_vain = true;
+        }
+        if idle.unfit.len() > LINES {
+            idle.unfit.pop_front();
+        }
+        self.go_on(who, cx);
     }
 
     /// Answers have not come, or nothing was found for a while.
-    pub(super) fn look_late(&mut self, cx: &mut Fcx<'_>) {
-        let Some(look) = &mut self.idle.look else { return };
+    pub(super) fn look_late(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
+        let Some(idle) = self.idle(who, cx) else { return };
+        let Some(look) = &mut idle.look else { return };
         if let Some(line) = look.claimed.take() {
             self.marks.remove(line.owner.id, line.job);
-            return self.claim(cx);
+            return self.claim(who, cx);
         }
         if !look.waits.is_empty() || !look.lines.is_empty() {
             look.waits.clear();
-            return self.claim(cx);
+            return self.claim(who, cx);
         }
         // It stays parked where it was until they forget it, and looks elsewhere.
-        self.idle.look = None;
-        self.look_if_idle(cx);
+        idle.look = None;
+        self.look_if_idle(who, cx);
     }
 
     /// The units that slots were kept for have not come.
-    pub(super) fn kept_over(&mut self, owner: NodeId, cx: &mut Fcx<'_>) {
-        self.idle.kept.remove(&owner);
-        self.look_if_idle(cx);
-    }
-
-    /// The owner of a claimed job cannot be reached.
-    pub(super) fn owner_gone(&mut self, owner: NodeId, cx: &mut Fcx<'_>) {
-        self.marks.forget(owner);
-        self.idle.known.retain(|(line, _)| line.owner.id != owner);
-        let Some(look) = &mut self.idle.look else { return };
-        look.lines.retain(|line| line.owner.id != owner);
-        if look.claimed.is_some_and(|line| line.owner.id == owner) {
-            look.claimed = None;
-            self.claim(cx);
+    pub(super) fn kept_over(&mut self, who: NodeId, owner: NodeId, cx: &mut Fcx<'_>) {
+        if let Some(idle) = self.idle(who, cx) {
+            idle.kept.remove(&owner);
+            self.look_if_idle(who, cx);
         }
     }
 
+    /// The owner of claimed jobs cannot be reached.
+    pub(super) fn owner_gone(&mut self, owner: NodeId, cx: &mut Fcx<'_>) {
+        self.marks.forget(owner);
+        let mut waits = Vec::new();
+        for (who, idle) in std::iter::once((&cx.me, &mut self.own)).chain(&mut self.guests) {
+            idle.known.retain(|(line, _)| line.owner.id != owner);
+            let Some(look) = &mut idle.look else { continue };
+            look.lines.retain(|line| line.owner.id != owner);
+            if look.claimed.take_if(|line| line.owner.id == owner).is_some() {
+                waits.push(*who);
+            }
+        }
+        waits.into_iter().for_each(|who| self.claim(who, cx));
+    }
+
     pub(super) fn check_idle(&self) {
-        assert!(self.idle.look.as_ref().is_none_or(|look| look.lines.len() <= LINES), "lines are bounded");
+        for idle in std::iter::once(&self.own).chain(self.guests.values()) {
+            assert!(idle.look.as_ref().is_none_or(|look| look.lines.len() <= LINES), "lines are bounded");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! at some of them, and no search is needed.
 
 use super::Fcx;
-use crate::address::Contact;
+use crate::address::Address;
 use crate::capability::{Candidate, Capability};
 use crate::ids::NodeId;
 use crate::time::Time;
@@ -26,8 +26,8 @@ pub(super) struct Known {
 
 impl Known {
     /// A node can do this. It takes the place of the one that was heard of longest ago, if there is none.
-    pub(super) fn remember(&mut self, contact: Contact, capability: Capability, now: Time) {
-        self.nodes.insert(contact.id, (Candidate { contact, capability }, now));
+    pub(super) fn remember(&mut self, one: Candidate, now: Time) {
+        self.nodes.insert(one.at.id, (one, now));
         if self.nodes.len() > KNOWN {
             let oldest = self.nodes.iter().min_by_key(|(node, (_, heard))| (*heard, **node));
             if let Some(oldest) = oldest.map(|(node, _)| *node) {
@@ -36,8 +36,14 @@ impl Known {
         }
     }
 
+    /// Where the node is reached, if it is known.
+    pub(super) fn at(&self, node: NodeId) -> Option<Address> {
+        self.nodes.get(&node).map(|(one, _)| one.at)
+    }
+
+    /// A node cannot be reached: it is gone, and so are its guests.
     pub(super) fn forget(&mut self, node: NodeId) {
-        self.nodes.remove(&node);
+        self.nodes.retain(|_, (one, _)| one.at.first_hop().is_some_and(|hop| hop.id != node));
     }
 
     /// Draws `wanted` known nodes that can run this, of `of` that there may be; none if a search is to find others. A search
@@ -47,10 +53,10 @@ impl Known {
         needs: &Capability,
         (wanted, of): (usize, usize),
         cx: &mut Fcx<'_>,
-    ) -> Option<Vec<Contact>> {
+    ) -> Option<Vec<Address>> {
         let fresh = self.nodes.values().filter(|(_, heard)| cx.now.since(*heard) < REMEMBERED);
         let capable = fresh.map(|(one, _)| one).filter(|one| one.capability.covers(needs));
-        let mut all: Vec<Contact> = capable.map(|one| one.contact).collect();
+        let mut all: Vec<Address> = capable.map(|one| one.at).collect();
         let enough = of.min(ENOUGH * wanted) as u64;
         if all.len() < wanted || (all.len() as u64) < cx.rng.below(enough.max(1)) {
             return None;

@@ -2,7 +2,7 @@
 //! of the marks that were left with it.
 
 use super::message::{Line, Mark};
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
 use crate::time::Time;
@@ -133,7 +133,8 @@ pub(super) struct Parked {
 
 #[derive(Debug)]
 struct Idler {
-    contact: Contact,
+    /// The node, which is told by way of its gateway if it is a guest.
+    node: Address,
     capability: Capability,
     /// Meeting points at which it asked, a bit each.
     at: u32,
@@ -141,38 +142,51 @@ struct Idler {
 }
 
 impl Idler {
+    /// Whether that node speaks for it.
+    fn is_told_by(&self, hop: NodeId) -> bool {
+        self.node.first_hop().is_some_and(|first| first.id == hop)
+    }
+
     fn is_here(&self, now: Time) -> bool {
         now.since(self.since) < LEAVES
     }
 }
 
 impl Parked {
-    pub(super) fn park(&mut self, contact: Contact, capability: Capability, meeting: u8, now: Time) {
+    pub(super) fn park(&mut self, node: Address, capability: Capability, meeting: u8, now: Time) {
         self.nodes.retain(|_, idler| idler.is_here(now));
-        let before = self.nodes.get(&contact.id).map(|idler| idler.at);
+        let before = self.nodes.get(&node.id).map(|idler| idler.at);
         if self.nodes.len() < PARKED || before.is_some() {
             let at = before.unwrap_or_default() | bit(meeting);
-            self.nodes.insert(contact.id, Idler { contact, capability, at, since: now });
+            self.nodes.insert(node.id, Idler { node, capability, at, since: now });
         }
         // Else it has other meeting nodes.
     }
 
     /// This node owns the meeting point no more. Nodes that were parked at it; those that were parked nowhere else are
     /// forgotten.
-    pub(super) fn lose(&mut self, meeting: u8) -> Vec<Contact> {
+    pub(super) fn lose(&mut self, meeting: u8) -> Vec<Address> {
         let was_there = |idler: &Idler| idler.at & bit(meeting) != 0;
-        let lost = self.nodes.values().filter(|idler| was_there(idler)).map(|idler| idler.contact).collect();
+        let lost = self.nodes.values().filter(|idler| was_there(idler)).map(|idler| idler.node).collect();
         self.nodes.values_mut().for_each(|idler| idler.at &= !bit(meeting));
         self.nodes.retain(|_, idler| idler.at != 0);
         lost
     }
 
-    pub(super) fn remove(&mut self, node: NodeId) {
-        self.nodes.remove(&node);
+    /// The node is busy now, says itself or its gateway.
+    pub(super) fn remove(&mut self, node: NodeId, said_by: NodeId) {
+        if self.nodes.get(&node).is_some_and(|idler| idler.is_told_by(said_by)) {
+            self.nodes.remove(&node);
+        }
+    }
+
+    /// A node cannot be reached: it is gone, and so are its guests.
+    pub(super) fn forget(&mut self, hop: NodeId) {
+        self.nodes.retain(|_, idler| !idler.is_told_by(hop));
     }
 
     /// Takes the node out that can do least of those that can do this: others are kept for jobs that need more.
-    pub(super) fn take_for(&mut self, needs: &Capability, now: Time) -> Option<(Contact, u8)> {
+    pub(super) fn take_for(&mut self, needs: &Capability, now: Time) -> Option<(Address, u8)> {
         let all = || self.nodes.values().map(|idler| &idler.capability);
         let most = all().fold(Capability::default(), |most, one| most.join(one));
         let fitting =
@@ -180,7 +194,7 @@ impl Parked {
         let least = fitting.min_by_key(|(node, idler)| (weight(&idler.capability, &most), **node));
         let node = least.map(|(node, _)| *node)?;
         let meeting = |idler: &Idler| u8::try_from(idler.at.trailing_zeros()).unwrap_or(u8::MAX);
-        self.nodes.remove(&node).map(|idler| (idler.contact, meeting(&idler)))
+        self.nodes.remove(&node).map(|idler| (idler.node, meeting(&idler)))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -273,23 +287,29 @@ mod tests {
 
         let mut parked = Parked::default();
         for (node, meeting) in [(1, 3), (2, 3), (2, 7)] {
-            parked.park(contact(node), needs(1), meeting, at(0));
+            parked.park(contact(node).into(), needs(1), meeting, at(0));
         }
-        assert_eq!(parked.lose(3), [contact(1), contact(2)]);
-        assert_eq!((parked.len(), parked.take_for(&needs(0), at(1))), (1, Some((contact(2), 7))));
+        assert_eq!(parked.lose(3), [contact(1).into(), contact(2).into()]);
+        assert_eq!((parked.len(), parked.take_for(&needs(0), at(1))), (1, Some((contact(2).into(), 7))));
     }
 
     #[test]
     fn the_idle_node_that_can_do_least_is_taken() {
         let mut parked = Parked::default();
         for (node, memory) in [(1, 80), (2, 40), (3, 60)] {
-            parked.park(contact(node), needs(memory), node, at(0));
+            parked.park(contact(node).into(), needs(memory), node, at(0));
         }
-        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(3), 3)));
-        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(1), 1)));
+        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(3).into(), 3)));
+        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(1).into(), 1)));
         assert_eq!(parked.take_for(&needs(50), at(1)), None);
         assert_eq!(parked.take_for(&needs(0), at(0) + LEAVES), None, "it has parked elsewhere since");
-        parked.park(contact(4), needs(1), 4, at(300));
+        parked.park(contact(4).into(), needs(1), 4, at(300));
         assert_eq!(parked.len(), 1);
+        let guest = Address::guest(contact(5).id, contact(4));
+        parked.park(guest, needs(1), 4, at(300));
+        parked.remove(guest.id, contact(6).id);
+        assert_eq!(parked.len(), 2, "a stranger takes nobody away");
+        parked.forget(contact(4).id);
+        assert_eq!(parked.len(), 0, "a guest goes with its gateway");
     }
 }

@@ -24,8 +24,8 @@ pub(super) const EACH: u8 = 2;
 /// better is found out after a while.
 const KNOWN: Duration = Duration::from_secs(3600);
 
-/// Time within which a node that does not own a point, though a lookup names it, is not asked again.
-const REFUSED: Duration = Duration::from_secs(10);
+/// Time within which a node that does not own a point or is dead, though a lookup names it, is not asked again.
+pub(super) const REFUSED: Duration = Duration::from_secs(10);
 
 /// Words that wait for the owner of a point. Our choice: marks of jobs that come within one lookup.
 const WAITING: usize = 1024;
@@ -114,18 +114,24 @@ impl Meetings {
         }
     }
 
-    /// Answer to a lookup; none: nobody owns the point now, and what was to be said is lost. Jobs are marked again
-    /// after a while, and nodes look again.
-    pub(super) fn located(&mut self, number: u64, owner: Option<Contact>, cx: &mut Fcx<'_>) {
-        let number = usize::try_from(number).unwrap_or(usize::MAX);
-        let Some(meeting) = self.of.get_mut(number) else { return };
+    /// Answer to a lookup. False: nobody owns the point now, or a node that does not or is dead, and what was to be said is
+    /// lost.
+    pub(super) fn located(&mut self, number: u8, owner: Option<Contact>, cx: &mut Fcx<'_>) -> bool {
+        let Some(meeting) = self.of.get_mut(usize::from(number)) else { return true };
         meeting.asked = false;
         let waiting = std::mem::take(&mut meeting.waiting);
         let refused = meeting.refused.filter(|(_, at)| cx.now.since(*at) < REFUSED);
         let owner = owner.filter(|contact| refused.is_none_or(|(node, _)| node != contact.id));
         meeting.at = owner.map(|contact| (contact, cx.now));
-        let Some(contact) = owner else { return };
+        let Some(contact) = owner else { return false };
         waiting.into_iter().for_each(|said| cx.send_to(contact, Message::ToMeeting(said)));
+        true
+    }
+
+    /// Owners of the points, as far as they are known.
+    pub(super) fn owners(&self) -> impl Iterator<Item = (u8, Contact)> {
+        let known = (0..MEETINGS).zip(&self.of);
+        known.filter_map(|(number, meeting)| Some((number, meeting.at?.0)))
     }
 
     /// The node says that it does not own the point. Says whether it was taken for the owner.
@@ -138,11 +144,9 @@ impl Meetings {
         known
     }
 
-    /// The node cannot be reached: another owns its points by now.
-    pub(super) fn gone(&mut self, node: NodeId) {
-        for meeting in &mut self.of {
-            meeting.at = meeting.at.filter(|(contact, _)| contact.id != node);
-        }
+    /// The node cannot be reached. Points that it was taken for the owner of: others own them soon.
+    pub(super) fn gone(&mut self, node: NodeId, cx: &mut Fcx<'_>) -> Vec<u8> {
+        (0..MEETINGS).filter(|number| self.refused(*number, node, cx)).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Messages by which jobs with requirements and nodes that can run them meet.
 
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::capability::Capability;
-use crate::ids::JobId;
-use crate::requires::Properties;
+use crate::ids::{JobId, NodeId};
+use crate::requires::Stated;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -25,28 +25,30 @@ pub enum ToMeeting {
     Mark(Mark),
     /// It waits no more.
     Unmark { job: JobId },
-    /// The sender has a free slot: which jobs wait that it can run? If none does, it is parked.
-    Seek { meeting: u8, contact: Contact, capability: Capability },
-    /// The sender has no free slot any more.
-    Leave,
+    /// The sender, or a guest of it, has a free slot: which jobs wait that it can run? If none does, it is parked.
+    Seek { meeting: u8, at: Address, capability: Capability },
+    /// None of the jobs that were named is for it: park it all the same.
+    Park { meeting: u8, at: Address, capability: Capability },
+    /// It has no free slot any more.
+    Leave { node: NodeId },
 }
 
-/// To a node with a free slot.
+/// To a node with a free slot, or the gateway whose guest it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToNode {
     /// Jobs that it can run, the best first: those that wait, or one that has come since. Empty: none waits, and the
     /// node is parked.
-    Lines { meeting: u8, lines: Vec<Line> },
+    Lines { meeting: u8, node: NodeId, lines: Vec<Line> },
     /// From the owner, to a claim: so many units are on their way, and so many more wait.
-    Given { job: JobId, units: u32, left: u32 },
+    Given { job: JobId, node: NodeId, units: u32, left: u32 },
     /// From the owner, to a claim: the node has not what the job requires, though it seemed so.
-    Unfit { job: JobId },
+    Unfit { job: JobId, node: NodeId },
 }
 
 /// To the owner of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToOwner {
-    /// The sender has slots free for units of this job.
+    /// The sender, or a guest of it, has slots free for units of this job.
     Claim(Claim),
 }
 
@@ -54,10 +56,8 @@ pub enum ToOwner {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
     pub job: JobId,
-    pub at: Contact,
-    pub capability: Capability,
-    /// Words of the capability in full, for the owner to compare.
-    pub properties: Box<Properties>,
+    pub at: Address,
+    pub stated: Stated,
     /// Slots that are free for it.
     pub slots: u32,
 }

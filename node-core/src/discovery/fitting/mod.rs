@@ -23,20 +23,19 @@ mod waiting;
 
 pub use message::{Claim, Line, Mark, Message, ToMeeting, ToNode, ToOwner};
 
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::capability::{Candidate, Capability};
 use crate::circle::{Point, Range};
 use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::requires::{Properties, Requires};
+use crate::requires::{GuestSlots, Requires, Stated};
 use crate::time::Time;
 use crate::under_way::UnderWay;
 use idle::Idle;
 use known::Known;
 use marks::{Marks, Parked};
-use meetings::Meetings;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use meetings::{MEETINGS, Meetings};
+use std::collections::{BTreeMap, BTreeSet};
 use waiting::Waiting;
 
 /// Parked nodes that are told of one mark. Our choice: a mark for millions of units costs a meeting node no more; the
@@ -50,10 +49,16 @@ pub struct Fitting {
     me: Option<Contact>,
     range: Option<Range>,
     waiting: BTreeMap<JobId, Waiting>,
+    /// Jobs that are marked at each meeting point.
+    marked: [u32; MEETINGS as usize],
+    /// Meeting nodes whose connections are held.
+    held: BTreeSet<NodeId>,
     /// Searches for nodes that can run a job.
     searches: UnderWay<JobId>,
     known: Known,
-    idle: Idle,
+    own: Idle,
+    /// Slots of guests, for which this node looks.
+    guests: BTreeMap<NodeId, Idle>,
     marks: Marks,
     parked: Parked,
     meetings: Meetings,
@@ -61,9 +66,12 @@ pub struct Fitting {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    Look,
-    Kept(NodeId),
+    /// Answers are waited for no longer, or a look begins anew; of this node, or a guest.
+    Look(NodeId),
+    Kept(NodeId, NodeId),
     Renew(JobId),
+    /// Nobody owned the meeting point a while ago.
+    Meeting(u8),
 }
 
 #[derive(Clone, Debug)]
@@ -78,8 +86,13 @@ pub enum Command {
         slots: u32,
         busy: Vec<(NodeId, u32)>,
     },
-    /// Capability of this node from now on.
-    Able(Capability),
+    /// Statement of this node from now on.
+    Able(Stated),
+    /// Slots of a guest that has this node for its gateway; none: it has no more.
+    Guest {
+        guest: NodeId,
+        slots: Option<Box<GuestSlots>>,
+    },
     /// Units of a job wait for nodes that have what it asks for.
     Want {
         job: JobId,
@@ -89,6 +102,11 @@ pub enum Command {
     /// No unit of the job waits any more.
     Enough {
         job: JobId,
+    },
+    /// The node has claimed units of the job, and does not take them.
+    Unfit {
+        job: JobId,
+        node: NodeId,
     },
     /// The owner of a meeting point.
     Located {
@@ -118,12 +136,17 @@ pub enum Event {
     /// This node has claimed units of the job, and is to get them.
     Claimed {
         job: JobId,
-        node: Contact,
+        node: Address,
         units: u32,
     },
     /// Too many jobs wait, or nobody can dial this node: the job is not marked anywhere.
     NotMarked {
         job: JobId,
+    },
+    /// Slots of this node are kept for an owner no more: nothing comes.
+    Released {
+        owner: NodeId,
+        slots: u32,
     },
     /// Slots of this node are kept for an owner.
     Reserved {
@@ -154,28 +177,32 @@ impl Protocol for Fitting {
 
     fn handle(&mut self, input: InputOf<Self>, cx: &mut Fcx<'_>) {
         match input {
-            Input::Up(_) | Input::Down(_) => {}
+            Input::Up(_) => {}
+            // Connections to others end because nobody needs them.
+            Input::Down(peer) if self.held.contains(&peer) => self.gone(peer, cx),
+            Input::Down(_) => {}
             Input::Unreachable(peer) => self.gone(peer, cx),
             Input::Command(command) => self.command(command, cx),
             Input::Message { from, message: Message::ToMeeting(said) } => self.meet(from, said, cx),
-            Input::Message { from, message: Message::ToNode(ToNode::Lines { meeting, lines }) } => {
-                self.told(from, meeting, lines, cx);
+            Input::Message { from, message: Message::ToNode(ToNode::Lines { meeting, node, lines }) } => {
+                self.told(from, (meeting, node), lines, cx);
             }
-            Input::Message { from, message: Message::ToNode(ToNode::Given { job, units, left }) } => {
-                self.given(from, job, (units, left), cx);
+            Input::Message { from, message: Message::ToNode(ToNode::Given { job, node, units, left }) } => {
+                self.given(from, (job, node), (units, left), cx);
             }
             Input::Message { from, message: Message::ToOwner(ToOwner::Claim(claim)) } => {
                 self.claimed(from, &claim, cx);
             }
-            Input::Message { from, message: Message::ToNode(ToNode::Unfit { job }) } => {
-                self.unfit(from, job, cx);
+            Input::Message { from, message: Message::ToNode(ToNode::Unfit { job, node }) } => {
+                self.unfit(from, job, node, cx);
             }
             Input::Message { from, message: Message::NotHere { meeting } } => {
                 self.not_here(from, meeting, cx);
             }
-            Input::Timer(Timer::Look) => self.look_late(cx),
-            Input::Timer(Timer::Kept(owner)) => self.kept_over(owner, cx),
+            Input::Timer(Timer::Look(node)) => self.look_late(node, cx),
+            Input::Timer(Timer::Kept(node, owner)) => self.kept_over(node, owner, cx),
             Input::Timer(Timer::Renew(job)) => self.mark(job, cx),
+            Input::Timer(Timer::Meeting(meeting)) => self.meet_again(meeting, cx),
         }
     }
 
@@ -189,9 +216,9 @@ impl Protocol for Fitting {
 }
 
 impl Fitting {
-    /// The part of a node with this capability and these properties, whose words are those of the capability.
-    pub fn new(capability: Capability, properties: Arc<Properties>) -> Fitting {
-        Fitting { idle: Idle::new(capability, properties), ..Fitting::default() }
+    /// The part of a node that states this.
+    pub fn new(stated: Stated) -> Fitting {
+        Fitting { own: Idle::of(stated), ..Fitting::default() }
     }
 
     /// Marks that are left at this node, and idle nodes that are parked here.
@@ -203,24 +230,28 @@ impl Fitting {
         match command {
             Command::Me(me) => {
                 self.me = me;
-                self.look_if_idle(cx);
+                self.at(me.map(Address::from), cx);
             }
             Command::Range(range) => self.range(range, cx),
             Command::Nodes(nodes) => self.count(nodes, cx),
             Command::Load { slots, busy } => self.load(slots, &busy, cx),
-            Command::Able(capability) => self.able(capability, cx),
+            Command::Able(stated) => self.able(stated, cx),
+            Command::Guest { guest, slots } => self.guest(guest, slots.map(|slots| *slots), cx),
             Command::Want { job, asks, units } => self.want(job, asks, units, cx),
             Command::Enough { job } => self.unmark(job, cx),
-            Command::Located { number, owner } => self.meetings.located(number, owner, cx),
+            Command::Unfit { job, node } => self.turned_away(job, node, cx),
+            Command::Located { number, owner } => self.located(number, owner, cx),
             Command::Capable { number, found, searched } => self.capable(number, &found, searched, cx),
         }
     }
 
     fn gone(&mut self, peer: NodeId, cx: &mut Fcx<'_>) {
-        self.meetings.gone(peer);
-        self.parked.remove(peer);
+        let lost = self.meetings.gone(peer, cx);
+        self.parked.forget(peer);
         self.known.forget(peer);
         self.owner_gone(peer, cx);
+        lost.into_iter().for_each(|meeting| self.meet_again(meeting, cx));
+        self.hold_meetings(cx);
     }
 
     /// A word to this node as a meeting node, or as one that can run a job.
@@ -229,24 +260,29 @@ impl Fitting {
             ToMeeting::Mark(mark) if mark.owner.id != from => {
                 cx.fault(from, "marks a job of another node".into());
             }
-            ToMeeting::Mark(Mark { meeting: Some(meeting), .. }) | ToMeeting::Seek { meeting, .. }
+            ToMeeting::Mark(Mark { meeting: Some(meeting), .. })
+            | ToMeeting::Seek { meeting, .. }
+            | ToMeeting::Park { meeting, .. }
                 if !self.owns(meeting) =>
             {
                 cx.send(from, Message::NotHere { meeting });
             }
             ToMeeting::Mark(mark) => self.marked(&mark, cx),
             ToMeeting::Unmark { job } => self.marks.remove(from, job),
-            ToMeeting::Seek { contact, .. } if contact.id != from => {
+            ToMeeting::Seek { at, .. } | ToMeeting::Park { at, .. }
+                if at.first_hop().is_none_or(|hop| hop.id != from) =>
+            {
                 cx.fault(from, "seeks jobs for another node".into());
             }
-            ToMeeting::Seek { meeting, contact, capability } => {
+            ToMeeting::Seek { meeting, at, capability } => {
                 let lines = self.marks.best_for(&capability, cx.now);
                 if lines.is_empty() {
-                    self.parked.park(contact, capability, meeting, cx.now);
+                    self.parked.park(at, capability, meeting, cx.now);
                 }
-                cx.send(from, Message::ToNode(ToNode::Lines { meeting, lines }));
+                cx.send(from, Message::ToNode(ToNode::Lines { meeting, node: at.id, lines }));
             }
-            ToMeeting::Leave => self.parked.remove(from),
+            ToMeeting::Park { meeting, at, capability } => self.parked.park(at, capability, meeting, cx.now),
+            ToMeeting::Leave { node } => self.parked.remove(node, from),
         }
     }
 
@@ -263,7 +299,9 @@ impl Fitting {
         for meeting in meetings::lost(before, range) {
             let parked = self.parked.lose(meeting);
             let marks = self.marks.lose(meeting);
-            parked.into_iter().for_each(|node| cx.send_to(node, Message::NotHere { meeting }));
+            // Guests are told by way of their gateway: once.
+            let hops: BTreeSet<Contact> = parked.iter().filter_map(Address::first_hop).collect();
+            hops.into_iter().for_each(|hop| cx.send_to(hop, Message::NotHere { meeting }));
             marks.into_iter().for_each(|owner| cx.send_to(owner, Message::NotHere { meeting }));
         }
     }
@@ -274,19 +312,40 @@ impl Fitting {
             return;
         }
         self.mark_in_use(cx);
-        self.end_look(cx);
-        self.look_if_idle(cx);
+        self.look_anew(cx);
     }
 
     /// Another node owns the meeting point by now: what was said there is said again.
     fn not_here(&mut self, from: NodeId, meeting: u8, cx: &mut Fcx<'_>) {
-        if !self.meetings.refused(meeting, from, cx) {
-            return;
+        if self.meetings.refused(meeting, from, cx) {
+            self.meet_again(meeting, cx);
         }
+    }
+
+    fn located(&mut self, number: u64, owner: Option<Contact>, cx: &mut Fcx<'_>) {
+        let meeting = u8::try_from(number).unwrap_or(u8::MAX);
+        if !self.meetings.located(meeting, owner, cx) {
+            cx.set_timer_by(Timer::Meeting(meeting), meetings::REFUSED);
+        }
+        self.hold_meetings(cx);
+    }
+
+    /// Says again what was said at the meeting point.
+    fn meet_again(&mut self, meeting: u8, cx: &mut Fcx<'_>) {
         let jobs = self.waiting.iter().filter(|(_, job)| job.is_marked_at(meeting));
         let jobs: Vec<JobId> = jobs.map(|(job, _)| *job).collect();
         jobs.into_iter().for_each(|job| self.mark_at(job, meeting, cx));
         self.seek_again(meeting, cx);
+    }
+
+    /// Keeps the connections to meeting nodes where jobs of this node are marked: so it notices when one dies.
+    fn hold_meetings(&mut self, cx: &mut Fcx<'_>) {
+        let marked = |meeting: u8| self.marked.get(usize::from(meeting)).is_some_and(|jobs| *jobs > 0);
+        let now = self.meetings.owners().filter(|(meeting, at)| marked(*meeting) && at.id != cx.me);
+        let now: BTreeMap<NodeId, Contact> = now.map(|(_, at)| (at.id, at)).collect();
+        now.iter().filter(|(node, _)| !self.held.contains(node)).for_each(|(_, at)| cx.hold(*at));
+        self.held.iter().filter(|node| !now.contains_key(node)).for_each(|node| cx.release(*node));
+        self.held = now.into_keys().collect();
     }
 
     /// A mark has come: as many parked nodes are told of it as units wait, those first that can do least.
@@ -297,8 +356,9 @@ impl Fitting {
         let line =
             Line { owner: mark.owner, job: mark.job, score: mark.age_ms.saturating_add(mark.bonus_ms) };
         for _ in 0..mark.units.min(TOLD) {
-            let Some((node, meeting)) = self.parked.take_for(&mark.needs, cx.now) else { break };
-            cx.send_to(node, Message::ToNode(ToNode::Lines { meeting, lines: vec![line] }));
+            let Some((at, meeting)) = self.parked.take_for(&mark.needs, cx.now) else { break };
+            let Some(hop) = at.first_hop() else { continue };
+            cx.send_to(hop, Message::ToNode(ToNode::Lines { meeting, node: at.id, lines: vec![line] }));
         }
         self.marked_here(line, &mark.needs, cx);
     }

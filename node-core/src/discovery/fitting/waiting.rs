@@ -3,7 +3,7 @@
 
 use super::message::{Claim, Mark, Message, ToMeeting, ToNode};
 use super::{Asks, Event, Fcx, Fitting, Timer};
-use crate::address::Contact;
+use crate::address::{Address, Contact};
 use crate::capability::Candidate;
 use crate::ids::{JobId, NodeId};
 use crate::time::Time;
@@ -76,6 +76,7 @@ impl Fitting {
         let meetings = self.meetings.draw(cx);
         let (needs, share) = (asks.needs, asks.share);
         let able = (u64::from(asks.nodes) * u64::from(share) / 1_000_000) as usize;
+        self.count_marked(&meetings, true);
         let waiting = Waiting { asks, units, since: cx.now, meetings, capable: Vec::new() };
         self.waiting.insert(job, waiting);
         self.mark(job, cx);
@@ -100,9 +101,10 @@ impl Fitting {
         for job in lost {
             let now = self.meetings.draw(cx);
             let Some(waiting) = self.waiting.get_mut(&job) else { continue };
-            let before = std::mem::replace(&mut waiting.meetings, now);
-            for meeting in before.into_iter().filter(|meeting| !self.waiting[&job].meetings.contains(meeting))
-            {
+            let before = std::mem::replace(&mut waiting.meetings, now.clone());
+            self.count_marked(&before, false);
+            self.count_marked(&now, true);
+            for meeting in before.into_iter().filter(|meeting| !now.contains(meeting)) {
                 self.meetings.send(meeting, ToMeeting::Unmark { job }, cx);
             }
             self.mark(job, cx);
@@ -115,7 +117,16 @@ impl Fitting {
         for meeting in waiting.meetings.clone() {
             self.mark_at(job, meeting, cx);
         }
+        self.hold_meetings(cx);
         cx.set_timer(Timer::Renew(job), RENEW);
+    }
+
+    fn count_marked(&mut self, meetings: &[u8], more: bool) {
+        for meeting in meetings {
+            if let Some(jobs) = self.marked.get_mut(usize::from(*meeting)) {
+                *jobs = if more { *jobs + 1 } else { jobs.saturating_sub(1) };
+            }
+        }
     }
 
     pub(super) fn mark_at(&mut self, job: JobId, meeting: u8, cx: &mut Fcx<'_>) {
@@ -128,9 +139,9 @@ impl Fitting {
     pub(super) fn capable(&mut self, number: u64, found: &[Candidate], searched: bool, cx: &mut Fcx<'_>) {
         let Some(job) = self.searches.answered(number) else { return };
         for one in found {
-            self.known.remember(one.contact, one.capability, cx.now);
+            self.known.remember(*one, cx.now);
         }
-        self.mark_with(job, found.iter().map(|one| one.contact).collect(), cx);
+        self.mark_with(job, found.iter().map(|one| one.at).collect(), cx);
         let Some(waiting) = self.waiting.get_mut(&job) else { return };
         let Asks { nodes, share, .. } = waiting.asks;
         if searched && found.len() < usize::from(wanted(share)) && nodes > 0 {
@@ -140,10 +151,12 @@ impl Fitting {
         }
     }
 
-    /// Marks the job at nodes that can run it.
-    fn mark_with(&mut self, job: JobId, capable: Vec<Contact>, cx: &mut Fcx<'_>) {
+    /// Marks the job at nodes that can run it; for a guest, at its gateway.
+    fn mark_with(&mut self, job: JobId, capable: Vec<Address>, cx: &mut Fcx<'_>) {
         let (Some(me), Some(waiting)) = (self.me, self.waiting.get_mut(&job)) else { return };
-        waiting.capable = capable;
+        waiting.capable = capable.iter().filter_map(Address::first_hop).collect();
+        waiting.capable.sort_unstable();
+        waiting.capable.dedup();
         let mark = waiting.mark(job, me, None, cx.now);
         for contact in waiting.capable.iter().copied() {
             cx.send_to(contact, Message::ToMeeting(ToMeeting::Mark(mark)));
@@ -154,6 +167,8 @@ impl Fitting {
     pub(super) fn unmark(&mut self, job: JobId, cx: &mut Fcx<'_>) {
         let Some(waiting) = self.waiting.remove(&job) else { return };
         cx.cancel_timer(Timer::Renew(job));
+        self.count_marked(&waiting.meetings, false);
+        self.hold_meetings(cx);
         for meeting in waiting.meetings {
             self.meetings.send(meeting, ToMeeting::Unmark { job }, cx);
         }
@@ -162,30 +177,38 @@ impl Fitting {
         }
     }
 
+    /// A node that has claimed units of the job does not take them: it waits for them no longer, and leaves the job alone.
+    pub(super) fn turned_away(&mut self, job: JobId, node: NodeId, cx: &mut Fcx<'_>) {
+        if let Some(hop) = self.known.at(node).and_then(|at| at.first_hop()) {
+            cx.send_to(hop, Message::ToNode(ToNode::Unfit { job, node }));
+        }
+    }
+
     /// A node has slots free for a job.
     pub(super) fn claimed(&mut self, from: NodeId, claim: &Claim, cx: &mut Fcx<'_>) {
         let job = claim.job;
-        if claim.at.id != from {
+        let node = claim.at.id;
+        if claim.at.first_hop().is_none_or(|hop| hop.id != from) {
             return cx.fault(from, "claims a job for another node".into());
         }
-        if let Err(why) = claim.properties.check() {
+        if let Err(why) = claim.stated.check() {
             return cx.fault(from, format!("states what no node may: {why}"));
         }
-        self.known.remember(claim.at, claim.capability, cx.now);
+        self.known.remember(Candidate { at: claim.at, capability: claim.stated.capability }, cx.now);
         let mut given = (0, 0);
         if let Some(waiting) = self.waiting.get_mut(&job) {
             let asks = &waiting.asks;
             // It was told of the job before its donor took something back, or another word of it has the bit of one
             // that is asked for.
-            if !claim.capability.covers(&asks.needs) || !claim.properties.have_words_of(&asks.requires) {
-                return cx.send(from, Message::ToNode(ToNode::Unfit { job }));
+            if !claim.stated.satisfies(&asks.needs, &asks.requires) {
+                return cx.send(from, Message::ToNode(ToNode::Unfit { job, node }));
             }
             let units = claim.slots.min(waiting.units);
             waiting.units -= units;
             given = (units, waiting.units);
         }
         let (units, left) = given;
-        cx.send(from, Message::ToNode(ToNode::Given { job, units, left }));
+        cx.send(from, Message::ToNode(ToNode::Given { job, node, units, left }));
         if units > 0 {
             cx.emit(Event::Claimed { job, node: claim.at, units });
         }

@@ -9,6 +9,7 @@ use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
+use crate::overlay::guests::relay::Relay;
 use crate::overlay::rn_tree::{self, RnTree, Summary};
 use crate::protocol::Input;
 use crate::requires::Requires;
@@ -16,7 +17,7 @@ use crate::ticket::ServiceId;
 use crate::wire::Framed;
 use crate::work::owner::{self, Owner};
 use crate::work::runner::{self, Runner};
-use crate::{JobId, address::Address};
+use crate::{JobId, NodeId};
 
 impl Framed for Message {
     fn service(&self) -> ServiceId {
@@ -30,7 +31,7 @@ impl Service for Fitting {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        let fitting = || Fitting::new(Able::of(config).capability, config.properties.clone());
+        let fitting = || Fitting::new(Able::of(config).stated);
         (config.rn_tree && config.ring.is_some()).then(fitting)
     }
 
@@ -47,8 +48,13 @@ impl Service for Fitting {
                 node.tell::<Self>(Command::Load { slots, busy: busy.to_vec() });
             }
             Note::Able => {
-                let capability = node.capability();
-                node.tell::<Self>(Command::Able(capability));
+                let stated = node.stated();
+                node.tell::<Self>(Command::Able(stated));
+            }
+            Note::Dialable { peer, .. } => node.fit_guest(peer),
+            Note::Down(peer) => {
+                node.give::<Self>(Input::Down(peer));
+                node.fit_no_guest(peer);
             }
             _ => {}
         }
@@ -78,13 +84,16 @@ impl Service for Fitting {
             }
             Event::Claimed { job, node: at, units } => {
                 // It may have been connected for the claim alone.
-                node.reach_for_now(&Address::from(at), host);
+                node.reach_for_now(&at, host);
                 (0..units).for_each(|_| node.tell::<Connected>(connected::Command::Placed { node: at.id }));
                 node.tell::<Owner>(owner::Command::Claimed { job, node: at.id, units });
             }
             Event::NotMarked { job } => {
                 let why = "too many jobs wait here, or nobody can dial this node".into();
                 node.tell::<Owner>(owner::Command::Short { job, why });
+            }
+            Event::Released { owner, slots } => {
+                node.tell::<Runner>(runner::Command::Released { owner, slots });
             }
             Event::Reserved { owner, slots, until } => {
                 host.event(NodeEvent::Reserved { owner, slots, hops: 1 });
@@ -98,6 +107,24 @@ impl Node {
     /// Its part in fitting jobs to nodes; none if its swarm has none.
     pub fn fitting(&self) -> Option<&Fitting> {
         self.state()
+    }
+
+    /// Looks for jobs with requirements for a guest, if this node is its relay; else for it no more.
+    pub(in crate::node) fn fit_guest(&mut self, guest: NodeId) {
+        if !self.has::<Fitting>() || guest == self.me {
+            return;
+        }
+        let is_guest = self.peers().get(guest).is_some_and(|hello| hello.dialable.contact().is_none());
+        let slots = self.state::<Relay>().and_then(|relay| relay.slots_of(guest)).filter(|_| is_guest);
+        let Some(slots) = slots else { return self.fit_no_guest(guest) };
+        let capability = Some(slots.stated.capability);
+        self.tell::<RnTree>(rn_tree::Command::Guest { guest, capability });
+        self.tell::<Fitting>(Command::Guest { guest, slots: Some(Box::new(slots)) });
+    }
+
+    fn fit_no_guest(&mut self, guest: NodeId) {
+        self.tell::<RnTree>(rn_tree::Command::Guest { guest, capability: None });
+        self.tell::<Fitting>(Command::Guest { guest, slots: None });
     }
 
     /// Has units of a job wait for nodes that cover its needs.

@@ -3,6 +3,7 @@
 use crate::address::{Address, Contact};
 use crate::ids::NodeId;
 use crate::node::Node;
+use crate::node::able::Able;
 use crate::node::config::Config;
 use crate::node::host::{Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
@@ -19,8 +20,8 @@ impl Service for Guest {
     const NAME: &'static str = "guest";
     type Beside = ();
 
-    fn open(_: &Config) -> Option<Self> {
-        Some(Guest::default())
+    fn open(config: &Config) -> Option<Self> {
+        Some(Guest::new(config.rn_tree.then(|| Able::of(config).stated)))
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
@@ -29,6 +30,11 @@ impl Service for Guest {
             Note::Quiet(peer) => node.tell::<Self>(Command::Quiet(peer)),
             Note::Me(_) => node.tell::<Self>(Command::Dialled),
             Note::Guest => node.tell::<Self>(Command::NotDialled),
+            Note::Load { slots, busy } => node.tell::<Self>(Command::Load(slots, busy.to_vec())),
+            Note::Able => {
+                let stated = node.stated();
+                node.tell::<Self>(Command::States(stated));
+            }
             _ => {}
         }
     }

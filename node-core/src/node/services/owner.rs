@@ -2,6 +2,7 @@
 
 use crate::circle::RingId;
 use crate::discovery::connected::{self, Connected};
+use crate::discovery::fitting::{self, Fitting};
 use crate::discovery::nearest::{self, Nearest};
 use crate::disk::{self, Answer, Asked, Table, What};
 use crate::engine::EngineRequest;
@@ -118,6 +119,9 @@ impl Service for Owner {
             }
             Event::Inspect { ticket: number, program, memory_bytes } => {
                 host.engine(EngineRequest::Inspect { number, program, memory_bytes });
+            }
+            Event::TurnsAway { job, node: at } => {
+                node.tell::<Fitting>(fitting::Command::Unfit { job, node: at });
             }
             Event::Unused { node: at, units } => {
                 node.tell::<Connected>(connected::Command::Unused { node: at, units });

@@ -60,7 +60,11 @@ impl Service for Relay {
                     node.send(bank, ledger::Message::ToBank(ToBank::Balance(leave)), host);
                 }
             }
-            Event::Chosen(guest) => node.count_guest(guest),
+            Event::Chosen(guest) => {
+                node.count_guest(guest);
+                node.fit_guest(guest);
+            }
+            Event::Load(guest) => node.fit_guest(guest),
         }
     }
 }

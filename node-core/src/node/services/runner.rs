@@ -46,7 +46,7 @@ impl Service for Runner {
 
     fn on_command(node: &mut Node, command: host::Command, host: &mut dyn Host) {
         if let host::Command::Terms { memory_bytes, policy } = &command {
-            node.gives_memory(*memory_bytes, host);
+            node.gives_memory(policy.memory_of_a_task(*memory_bytes), host);
             node.connects_directly(policy.direct_connections);
             node.relays_at(policy.relay_rate());
         }

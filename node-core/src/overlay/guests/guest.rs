@@ -1,13 +1,14 @@
 //! The guest: knows which gateway speaks for this node, if nobody can dial it, and hears what was forwarded, to it
 //! or from others' guests.
 
-use super::message::{Message, ToGuest, ToRelay};
+use super::message::{Message, OWNERS, ToGuest, ToRelay};
 use crate::address::{Contact, Sender};
 use crate::circle::Point;
 use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
+use crate::requires::Stated;
 use crate::ticket::Ticket;
 use crate::under_way::UnderWay;
 use bytes::Bytes;
@@ -27,6 +28,10 @@ pub struct Guest {
     lookups: UnderWay<Ticket>,
     /// Second gateways that this node was to connect to, as long as they are that or the relay.
     held: Vec<NodeId>,
+    /// Statement of what this node can do; none if it runs no jobs with requirements.
+    stated: Option<Stated>,
+    /// Its slots, and how many are busy for whom.
+    load: (u32, Vec<(NodeId, u32)>),
 }
 
 /// A gateway that has offered to be the relay.
@@ -45,6 +50,10 @@ pub enum Command {
     NotDialled,
     /// Nothing was heard of this node for some seconds: as a relay it comes after all others.
     Quiet(NodeId),
+    /// This node can do so much from now on.
+    States(Stated),
+    /// Slots of this node, and how many are busy for whom.
+    Load(u32, Vec<(NodeId, u32)>),
     /// Ask the relay for the owner of this point; answered by [`Event::Located`].
     Locate { ticket: Ticket, key: Point },
     /// Ask the relay for what is on this node's account, with this leave.
@@ -96,6 +105,16 @@ impl Protocol for Guest {
             Input::Command(Command::Quiet(peer)) => {
                 self.change(|guest| guest.offers.sort_by_key(|offer| offer.at.id == peer), cx);
             }
+            Input::Command(Command::States(stated)) => {
+                // A node that takes no part states nothing from the beginning.
+                if self.stated.is_some() && self.stated.replace(stated) != self.stated {
+                    self.relay().into_iter().for_each(|relay| self.tell_choice(relay.id, cx));
+                }
+            }
+            Input::Command(Command::Load(slots, busy)) => {
+                self.load = (slots, busy);
+                self.relay().into_iter().for_each(|relay| self.tell_load(relay.id, cx));
+            }
             Input::Command(Command::Locate { ticket, key }) => match self.relay() {
                 Some(relay) => {
                     let number = self.lookups.ask(ticket);
@@ -119,11 +138,23 @@ impl Protocol for Guest {
 
 impl Default for Guest {
     fn default() -> Guest {
-        Guest { dialled: false, offers: Vec::new(), lookups: UnderWay::new(LOOKUPS), held: Vec::new() }
+        Guest {
+            dialled: false,
+            offers: Vec::new(),
+            lookups: UnderWay::new(LOOKUPS),
+            held: Vec::new(),
+            stated: None,
+            load: Default::default(),
+        }
     }
 }
 
 impl Guest {
+    /// The part of a node that states this to its relay.
+    pub fn new(stated: Option<Stated>) -> Guest {
+        Guest { stated, ..Guest::default() }
+    }
+
     /// The gateway that speaks for this node; `None` if others can dial it, or none has offered to.
     pub fn relay(&self) -> Option<Contact> {
         self.offers.first().map(|offer| offer.at).filter(|_| !self.dialled)
@@ -154,7 +185,20 @@ impl Guest {
     }
 
     fn tell_choice(&self, to: NodeId, cx: &mut Gcx<'_>) {
-        cx.send(to, Message::ToRelay(ToRelay::Chosen(self.is_relay(to))));
+        let relay = self.is_relay(to);
+        let stated = self.stated.clone().filter(|_| relay);
+        cx.send(to, Message::ToRelay(ToRelay::Chosen { relay, stated }));
+        if relay {
+            self.tell_load(to, cx);
+        }
+    }
+
+    fn tell_load(&self, to: NodeId, cx: &mut Gcx<'_>) {
+        if self.stated.is_some() {
+            let (slots, mut busy) = self.load.clone();
+            busy.truncate(OWNERS);
+            cx.send(to, Message::ToRelay(ToRelay::Load { slots, busy }));
+        }
     }
 
     /// Has the second gateway connected that the relay has named, and lets go of earlier ones.

@@ -5,11 +5,15 @@ use crate::circle::Point;
 use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::money::Micro;
+use crate::requires::Stated;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// Longest frame that is forwarded, bytes. Our choice: four times the longest that a seller says or is told.
 pub const LONGEST: usize = 8 << 10;
+
+/// Owners for whom slots of one guest are busy. Our choice: more than a page or a server has slots.
+pub const OWNERS: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
@@ -27,9 +31,13 @@ pub enum ToRelay {
     /// From a guest: read the balance of my account. The bank is shown this leave
     /// ([`crate::ledger::may_read`]). Answered by `Balance` if the bank answers.
     Balance(Signed),
-    /// From a guest, to each gateway that offers to be its relay: whether you are. The relay counts the guest's slots
-    /// in its branch of the tree, and no other gateway does.
-    Chosen(bool),
+    /// From a guest, to each gateway that offers to be its relay: whether you are, and what the guest can do, if it runs
+    /// jobs with requirements. The relay counts the guest's slots in its branch of the tree and looks for such jobs for
+    /// it, and no other gateway does.
+    Chosen { relay: bool, stated: Option<Stated> },
+    /// From a guest that runs jobs with requirements, to its relay: its slots, and how many are busy for whom; of at most
+    /// [`OWNERS`] owners.
+    Load { slots: u32, busy: Vec<(NodeId, u32)> },
 }
 
 /// To a guest, or to whoever has to do with guests of the sender.

@@ -14,4 +14,4 @@ pub mod guest;
 mod message;
 pub mod relay;
 
-pub use message::{LONGEST, Message, ToGuest, ToRelay};
+pub use message::{LONGEST, Message, OWNERS, ToGuest, ToRelay};

@@ -5,7 +5,7 @@
 //! A relay that goes takes nobody's place in the swarm with it: it names a second gateway to each guest, to which the
 //! guest connects. That one offers to be the relay as well, and the guest turns to it when the first is gone.
 
-use super::message::{LONGEST, Message, ToGuest, ToRelay};
+use super::message::{self, LONGEST, Message, ToGuest, ToRelay};
 use crate::address::{Contact, Ip};
 use crate::bounds::GUESTS;
 use crate::circle::Point;
@@ -14,6 +14,7 @@ use crate::keys::Signed;
 use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::rates::Rates;
+use crate::requires::{GuestSlots, Stated};
 use crate::ticket::ServiceId;
 use crate::time::Time;
 use crate::under_way::UnderWay;
@@ -70,6 +71,10 @@ struct Guest {
     second: Option<NodeId>,
     /// It has taken this node for its relay.
     chose: bool,
+    /// Statement of what it can do.
+    stated: Option<Stated>,
+    /// Its slots, and how many are busy for whom.
+    load: (u32, Vec<(NodeId, u32)>),
 }
 
 #[derive(Clone, Debug)]
@@ -92,8 +97,10 @@ pub enum Event {
     Lookup { number: u64, key: Point },
     /// Show this to the bank; answered by [`Command::Balance`].
     Balance(Signed),
-    /// This guest has taken this node for its relay, or does so no longer.
+    /// This guest has taken this node for its relay, or does so no longer, or can do something else.
     Chosen(NodeId),
+    /// Slots of this guest have become busy or free.
+    Load(NodeId),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,6 +184,13 @@ impl Relay {
         self.guests.get(&guest).is_some_and(|guest| guest.chose)
     }
 
+    /// Slots of a guest that runs jobs with requirements, if this node is its relay.
+    pub fn slots_of(&self, guest: NodeId) -> Option<GuestSlots> {
+        let guest = self.guests.get(&guest).filter(|guest| guest.chose && guest.load.0 > 0)?;
+        let (slots, busy) = guest.load.clone();
+        Some(GuestSlots { stated: guest.stated.clone()?, slots, busy })
+    }
+
     fn welcome(&self, guest: NodeId, cx: &mut Rcx<'_>) {
         if let Some(me) = self.me {
             cx.send(guest, Message::ToGuest(ToGuest::Relay(me)));
@@ -191,11 +205,23 @@ impl Relay {
                 self.lookups.keep_newest((from, 0)..=(from, u64::MAX), LOOKUPS);
             }
             ToRelay::Locate { .. } => {}
-            ToRelay::Chosen(chose) => {
+            ToRelay::Chosen { relay, stated } => {
+                if let Some(why) = stated.as_ref().and_then(|stated| stated.check().err()) {
+                    return cx.fault(from, format!("states what no node may: {why}"));
+                }
                 let Some(guest) = self.guests.get_mut(&from) else { return };
-                if std::mem::replace(&mut guest.chose, chose) != chose {
+                let before = std::mem::replace(&mut guest.chose, relay);
+                if std::mem::replace(&mut guest.stated, stated) != guest.stated || before != relay {
                     cx.emit(Event::Chosen(from));
                 }
+            }
+            ToRelay::Load { busy, .. } if busy.len() > message::OWNERS => {
+                cx.fault(from, "works for more owners than a guest has".into());
+            }
+            ToRelay::Load { slots, busy } => {
+                let Some(guest) = self.guests.get_mut(&from) else { return };
+                guest.load = (slots, busy);
+                cx.emit(Event::Load(from));
             }
             ToRelay::Balance(leave) => {
                 let Some(guest) = self.guests.get_mut(&from) else { return };

@@ -61,6 +61,5 @@ impl Walk {
         (1..=WANTED_MAX).contains(&self.wanted)
             && self.found.len() < usize::from(self.wanted)
             && self.branches.len() <= BRANCHES_MAX
-            && self.found.len() <= usize::from(self.visited)
     }
 }

@@ -52,6 +52,8 @@ const CHILDREN: usize = 64;
 pub struct RnTree {
     place: Option<Place>,
     own: Option<Capability>,
+    /// Guests of this node that run something, which are found here.
+    guests: BTreeMap<NodeId, Capability>,
     parent: Parent,
     children: BTreeMap<NodeId, Child>,
     /// Summary of the whole tree, as the parent told it.
@@ -118,6 +120,8 @@ pub enum Command {
     Place(Option<Place>),
     /// Capability of this node; none: it runs nothing.
     Own(Option<Capability>),
+    /// Capability of a guest of this node; none: it runs nothing, or is none any more.
+    Guest { guest: NodeId, capability: Option<Capability> },
     /// The owner of the point that a lookup of this number asked for.
     Located { number: u64, owner: Option<Contact> },
     /// Looks for so many nodes that cover these needs.
@@ -154,6 +158,12 @@ impl Protocol for RnTree {
             Input::Unreachable(peer) => self.gone(peer),
             Input::Command(Command::Place(place)) => self.stand(place, cx),
             Input::Command(Command::Own(own)) => self.own = own,
+            Input::Command(Command::Guest { guest, capability }) => {
+                match capability {
+                    Some(capability) => self.guests.insert(guest, capability),
+                    None => self.guests.remove(&guest),
+                };
+            }
             Input::Command(Command::Located { number, owner }) => self.located(number, owner, cx),
             Input::Command(Command::Find { ticket, needs, wanted }) => self.find(ticket, needs, wanted, cx),
             Input::Message { from, message: Message::Child { contact, rounded, summary } } => {
@@ -176,10 +186,11 @@ impl Protocol for RnTree {
 }
 
 impl RnTree {
-    /// Summary of this node and all below; none while it has no place.
+    /// Summary of this node, its guests and all below; none while it has no place.
     pub fn subtree(&self) -> Option<Summary> {
         let place = self.place?;
         let mut all = self.own.map_or_else(Summary::default, |own| Summary::of(place.contact.id, own));
+        self.guests.iter().for_each(|(guest, capability)| all.add(&Summary::of(*guest, *capability)));
         self.children.values().for_each(|child| all.add(&child.summary));
         Some(all)
     }

@@ -4,6 +4,7 @@
 
 use super::message::{BRANCHES_MAX, Message, Over, WANTED_MAX, Walk};
 use super::{Event, Rcx, RnTree, Timer};
+use crate::address::Address;
 use crate::capability::{Candidate, Capability};
 use crate::ids::NodeId;
 use crate::ticket::Ticket;
@@ -71,10 +72,14 @@ impl RnTree {
         if behind.is_some() {
             walk.above = self.parent.contact.map(|parent| (parent, cx.me));
         }
-        if let (Some(place), Some(capability)) = (self.place, self.own)
-            && capability.covers(&walk.needs)
-        {
-            walk.found.push(Candidate { contact: place.contact, capability });
+        if let Some(place) = self.place {
+            let own = self.own.map(|capability| Candidate { at: place.contact.into(), capability });
+            let guests = self.guests.iter().map(|(guest, capability)| Candidate {
+                at: Address::guest(*guest, place.contact),
+                capability: *capability,
+            });
+            let all = own.into_iter().chain(guests).filter(|one| one.capability.covers(&walk.needs));
+            walk.found.extend(all.take(usize::from(walk.wanted).saturating_sub(walk.found.len())));
         }
         let fitting = self.children.values().filter(|child| child.summary.may_cover(&walk.needs));
         let mut branches: Vec<_> = fitting.map(|child| child.contact).collect();

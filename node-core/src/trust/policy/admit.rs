@@ -67,6 +67,11 @@ impl Policy {
         Ok(())
     }
 
+    /// Memory that one unit may have, of so much that there is, bytes.
+    pub fn memory_of_a_task(&self, bytes: u64) -> u64 {
+        self.max_task_memory_mb.map_or(bytes, |most| bytes.min(most.saturating_mul(1 << 20)))
+    }
+
     /// Bytes a second that are passed on between others.
     pub fn relay_rate(&self) -> u64 {
         (self.relay_mb_per_s * 1e6) as u64

@@ -60,6 +60,11 @@ impl Avoided {
         }
     }
 
+    /// Reason for which its units wait, with what was said by the last node that took none of them.
+    pub(super) fn waits(&self, why: String) -> String {
+        if self.why.is_empty() { why } else { format!("{why}; {}", self.why) }
+    }
+
     /// Those that are avoided now.
     pub(super) fn nodes(&self, now: Time) -> BTreeSet<NodeId> {
         self.runners.keys(now).collect()

@@ -142,6 +142,11 @@ pub enum Event {
         memory_bytes: u64,
     },
     /// Places that were found at a node and were not used.
+    /// The node takes no units of this job, which the finder for jobs with requirements named it for.
+    TurnsAway {
+        job: JobId,
+        node: NodeId,
+    },
     Unused {
         node: NodeId,
         units: u32,

@@ -211,11 +211,13 @@ impl Owner {
 
     /// A node has claimed units of the job, and keeps slots for them.
     pub(super) fn claimed(&mut self, id: JobId, node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
-        let unused = match self.jobs.get(&id).is_some_and(|job| job.is_active()) {
-            true => self.grant(node, id, units, cx),
-            false => units,
-        };
+        let job = self.jobs.get(&id).filter(|job| job.is_active());
+        let is_avoided = job.is_some_and(|job| job.avoided.contains(node, cx.now));
+        let unused = if job.is_some() { self.grant(node, id, units, cx) } else { units };
         Self::unused(node, unused, cx);
+        if is_avoided {
+            cx.emit(Event::TurnsAway { job: id, node });
+        }
         // The finder may have been told of more in the meantime than there are.
         self.want(id, cx);
         self.touch(id, cx);
@@ -224,7 +226,7 @@ impl Owner {
     /// Units of the job wait, for this reason.
     pub(super) fn short(&mut self, id: JobId, why: String, cx: &mut Cx<'_, Self>) {
         if let Some(job) = self.jobs.get_mut(&id) {
-            job.shortage = Some(why);
+            job.shortage = Some(job.avoided.waits(why));
             self.touch(id, cx);
         }
     }
@@ -436,9 +438,12 @@ impl Owner {
         for id in jobs {
             let Some(job) = self.jobs.get_mut(&id) else { continue };
             match cause {
-                Cause::Node => {}
+                Cause::Node => continue,
                 Cause::Job => job.avoided.declined(from, &why, cx.now),
                 Cause::Failed => job.avoided.failed(from, &why, cx.now),
+            }
+            if job.spec.find == Find::Fitting {
+                cx.emit(Event::TurnsAway { job: id, node: from });
             }
         }
         for unit in &units {

@@ -123,6 +123,10 @@ impl Tab {
         }
         let goods = self.goods(if lends { slots } else { 0 }, share);
         if let Some(goods) = goods.filter(|_| was.is_none_or(|was| was.goods != goods)) {
+            let capacity = |told: &Told| told.goods.map(|goods| goods.capacity);
+            if was.and_then(capacity) != Some(goods.capacity) {
+                acts.commands.push(Command::Measured { speed: goods.capacity });
+            }
             acts.commands.push(Command::Sell(goods));
         }
         self.told = Some(Told { policy, slots, share, lends, goods });

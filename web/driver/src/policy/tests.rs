@@ -30,6 +30,7 @@ fn told(acts: &Acts) -> Vec<String> {
         Command::SetDonating(lends) => format!("lend {lends}"),
         Command::SetSlots(slots) => format!("slots {slots}"),
         Command::Terms { memory_bytes: MEMORY, .. } => "terms".into(),
+        Command::Measured { speed } => format!("speed {speed}"),
         Command::Sell(goods) => format!("sell {} of {} at {}", goods.units, goods.capacity, goods.cost.0),
         other => format!("{other:?}"),
     };
@@ -157,9 +158,12 @@ fn what_is_given_is_for_sale_at_the_donors_price_once_its_speed_is_known() {
     ]);
     assert!(!told(&tab.act(at(12, 0))).iter().any(|told| told.starts_with("sell")));
     tab.measured(1_000_000_000);
-    assert_eq!(told(&tab.act(at(12, 0))), ["sell 2 of 500000000 at 7"]);
+    assert_eq!(told(&tab.act(at(12, 0))), ["speed 500000000", "sell 2 of 500000000 at 7"]);
     assert!(told(&tab.act(at(12, 1))).is_empty(), "it is said once");
     assert_eq!(told(&tab.act(at(20, 0))), ["lend false", "sell 0 of 500000000 at 7"]);
     tab.set(set(&[("marginal_cost", n(7.0)), ("min_price", n(9.0))]));
-    assert_eq!(told(&tab.act(at(20, 0))), ["terms", "lend true", "sell 2 of 1000000000 at 9", "share 100"]);
+    assert_eq!(
+        told(&tab.act(at(20, 0))),
+        ["terms", "lend true", "speed 1000000000", "sell 2 of 1000000000 at 9", "share 100"]
+    );
 }

@@ -82,6 +82,10 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         platform: Platform::Browser,
         slots: options.slots.min(MAX_SLOTS),
         memory_bytes: UNIT_MEMORY,
+        // Not measured yet.
+        power: 0,
+        // Its gateway looks for jobs with requirements for it, if it does so at all.
+        rn_tree: true,
         invited_with: options.invite,
         timing: Timing { drain: DRAIN, ..Timing::default() }.into(),
         signalling: options.channels.then(|| own.clone()),
