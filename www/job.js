@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h, renew, setHidden, setText } from "./dom.js";
-import { ago, count, exactTime, moment, percent, plural, shortNode, span } from "./format.js";
+import { ago, count, exactTime, moment, percent, plural, shortNode, size, span } from "./format.js";
 import { sure } from "./form.js";
 import { inCredits } from "./money.js";
 import { badge, bar, empty, isOver, shortly, showFigures } from "./progress.js";
@@ -181,6 +181,7 @@ function showFacts(facts, job) {
     ["CPU time", span(job.cpu_s)],
     ["Placements lost", count(job.lost_placements), "Units whose runner vanished; they were placed again elsewhere."],
     ["Results that came twice", count(job.duplicates), "Counted once."],
+    ...fittingFigures(job.fitting),
     ...(job.cost ? /** @type {Figure[]} */ ([
       ["Paid", inCredits(job.cost.paid), "For what was computed and accepted."],
       ["Held", inCredits(job.cost.held), "Put aside at the bank for units that have not ended; what is left of it comes back."],
@@ -188,6 +189,25 @@ function showFacts(facts, job) {
     ]) : []),
   ];
   showFigures(facts, rows);
+}
+
+/** Rows of a job with requirements. @param {Api.Fitting | null | undefined} fitting @returns {Figure[]} */
+function fittingFigures(fitting) {
+  if (!fitting) return [];
+  const { memory, speed: fuel, disk, platform, os, arch, labels } = fitting.requires;
+  const words = [
+    memory && `${size(memory)} of memory`, fuel && `${fuel / 1e9} thousand million of fuel a second`, disk && `${size(disk)} of disk`,
+    platform && platform !== "either" && `a ${platform === "browser" ? "page" : "server"}`, os, arch,
+    ...Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`),
+  ].filter(Boolean);
+  /** @type {Figure[]} */
+  const rows = [["A node must have", words.join(", ") || "nothing more than the job’s limits"]];
+  const { waits } = fitting;
+  if (!waits) return rows;
+  const places = [plural(waits.meetings.length, "meeting node"), ...(waits.capable.length ? [`${plural(waits.capable.length, "node")} that can run it`] : [])];
+  return [...rows,
+    ["Nodes that have it", `about ${count(waits.able)} of ${count(waits.nodes)}`, "Of those of the swarm that run something, when units of the job began to wait."],
+    ["Marked at", places.join(", "), "There nodes with a free slot look; whichever is free first takes a unit."]];
 }
 
 /** @returns {Row<Api.NodeShare>} */

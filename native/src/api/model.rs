@@ -1,6 +1,7 @@
 //! Answers of the API, as they stand in the OpenAPI document.
 
 use super::network::{Connection, DataChannels, Relaying};
+use super::requires::Fitting;
 use super::time::{rfc3339, seconds};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -197,6 +198,9 @@ pub(super) struct Job {
     cost: Option<JobCost>,
     /// Who computed how much.
     by_node: Vec<NodeShare>,
+    /// Its requirements, if it is found by them. Missing in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fitting: Option<Fitting>,
 }
 
 /// What a job costs, micro-credits.
@@ -289,6 +293,7 @@ impl Job {
             ended_at: job.ended_ms.map(rfc3339),
             cost: job.cost.map(|cost| JobCost { most: cost.most.0, held: cost.held.0, paid: cost.paid.0 }),
             by_node: job.by_node.into_iter().map(|share| names.share(share)).collect(),
+            fitting: None,
         }
     }
 
@@ -297,7 +302,7 @@ impl Job {
         let job = node.job(id)?;
         // Most looks at a job come before anybody computed for it.
         let names = if job.by_node.is_empty() { Names::default() } else { Names::of(node) };
-        Some(Job::new(job, &names))
+        Some(Job { fitting: Fitting::of(node, id), ..Job::new(job, &names) })
     }
 }
 

@@ -1,32 +1,40 @@
 //! Requirements of a job on the nodes that run it, from its JSON.
 
 use super::problem::Problem;
-use node_core::Platform;
+use node_core::discovery::fitting::View;
+use node_core::ids::{JobId, NodeId};
 use node_core::requires::Requires;
+use node_core::work::spec::Find;
 use node_core::work::submission::MEMORY;
-use serde::Deserialize;
+use node_core::{Node, Platform};
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// Requirements on a node that runs a unit; whatever is left out, any node has. For `find: fitting`.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Requires)]
 pub(super) struct RequiresRequest {
     /// Bytes of memory that it gives a unit. It gives at least the job's `memory_limit` in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<u64>,
     /// Speed of a slot, fuel a second, as the node has measured it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     speed: Option<u64>,
     /// Bytes on disk that a unit may have.
+    #[serde(skip_serializing_if = "Option::is_none")]
     disk: Option<u64>,
     /// The kind of engine.
     #[serde(default)]
     platform: PlatformAsked,
     /// Operating system as the node names it.
     #[schema(example = "linux")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     os: Option<String>,
     /// Processor as the node names it.
     #[schema(example = "x86_64")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     arch: Option<String>,
     /// Labels that its donor has given it, at most 16; words of 1 to 64 letters, digits, `-`, `_`, `.` or `/`.
     #[schema(example = json!({"site": "graz"}))]
@@ -34,7 +42,7 @@ pub(super) struct RequiresRequest {
     labels: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum PlatformAsked {
     /// Servers and pages.
@@ -71,6 +79,66 @@ impl RequiresRequest {
     }
 }
 
+impl From<&Requires> for RequiresRequest {
+    fn from(requires: &Requires) -> RequiresRequest {
+        let some = |amount: u64| Some(amount).filter(|amount| *amount > 0);
+        RequiresRequest {
+            memory: some(requires.memory_bytes),
+            speed: some(requires.speed),
+            disk: some(requires.disk_bytes),
+            platform: match requires.platform {
+                None => PlatformAsked::Either,
+                Some(Platform::Native) => PlatformAsked::Native,
+                Some(Platform::Browser) => PlatformAsked::Browser,
+            },
+            os: requires.os.clone(),
+            arch: requires.arch.clone(),
+            labels: requires.labels.iter().cloned().collect(),
+        }
+    }
+}
+
+/// Standing of a job with requirements among the nodes of the swarm.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Fitting {
+    requires: RequiresRequest,
+    /// While units wait; else missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<Waits>,
+}
+
+/// Nodes that may run a job, and where they learn of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Waits {
+    /// Nodes of the swarm that run something, when the job began to wait.
+    nodes: u32,
+    /// About so many of them have what it requires.
+    able: u32,
+    /// Meeting nodes where it is marked, 64 hexadecimal digits each.
+    #[serde(serialize_with = "texts")]
+    #[schema(value_type = Vec<String>)]
+    meetings: Vec<NodeId>,
+    /// Nodes that have what it requires, or gateways of such pages, where it is marked, too.
+    #[serde(serialize_with = "texts")]
+    #[schema(value_type = Vec<String>)]
+    capable: Vec<NodeId>,
+}
+
+fn texts<S: Serializer>(nodes: &[NodeId], s: S) -> Result<S::Ok, S::Error> {
+    s.collect_seq(nodes.iter().map(ToString::to_string))
+}
+
+impl Fitting {
+    /// Standing of a job of this node; none if it has no requirements' finder.
+    pub(super) fn of(node: &Node, job: JobId) -> Option<Fitting> {
+        let spec = node.job_spec(job).filter(|spec| spec.find == Find::Fitting)?;
+        let view = node.fitting().and_then(|fitting| fitting.view(job));
+        let waits =
+            view.map(|View { nodes, able, meetings, capable }| Waits { nodes, able, meetings, capable });
+        Some(Fitting { requires: RequiresRequest::from(&*spec.requires), waits })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +163,8 @@ mod tests {
             labels: vec![("site".into(), "graz".into())],
             memory_bytes: 1 << 20,
         };
+        let sent = serde_json::to_string(&RequiresRequest::from(&asked)).unwrap();
+        assert_eq!(read(&sent).as_ref(), Ok(&asked), "it is told as it was asked for");
         assert_eq!(read(all), Ok(asked));
     }
 

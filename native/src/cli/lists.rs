@@ -1,7 +1,7 @@
 //! `jobs`, `job`, `cancel` and `nodes`: what there is, for people or as the API says it.
 
 use super::args::{CancelArgs, Format, JobArgs, JobsArgs, NodesArgs};
-use super::client::types::{Job, Node, Unit};
+use super::client::types::{FittingWaits, Job, Node, Unit};
 use super::failure::Failure;
 use super::quantity::seconds;
 use super::run::{print_json, print_text};
@@ -10,6 +10,7 @@ use super::swarm::find;
 use super::table::Table;
 use crate::paths::DataFolder;
 use crate::text::printable;
+use serde_json::Value;
 use std::fmt::Write as _;
 
 pub(crate) fn jobs(args: JobsArgs, folder: &DataFolder) -> Result<u8, Failure> {
@@ -157,6 +158,12 @@ pub(crate) fn about(job: &Job, troubled: &[Unit]) -> String {
     }
     line("units", counts.join(", "));
     line("cpu", seconds(job.cpu_s));
+    if let Some(fitting) = &job.fitting {
+        line("requires", requirements(&fitting.requires));
+        if let Some(FittingWaits { nodes, able }) = fitting.waits {
+            line("able", format!("about {able} of {nodes} nodes had it when units began to wait"));
+        }
+    }
     if job.lost_placements + job.duplicates > 0 {
         line(
             "mended",
@@ -195,6 +202,20 @@ pub(crate) fn about(job: &Job, troubled: &[Unit]) -> String {
     out
 }
 
+/// Requirements as `--requires` takes them.
+fn requirements(asked: &serde_json::Map<String, Value>) -> String {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let words = asked.iter().flat_map(|(key, value)| match value {
+        Value::Object(labels) => {
+            labels.iter().map(|(label, value)| format!("label.{label}={}", plain(value))).collect()
+        }
+        value if value == "either" => Vec::new(),
+        value => vec![format!("{key}={}", plain(value))],
+    });
+    let words: Vec<String> = words.collect();
+    if words.is_empty() { "nothing more than its limits".into() } else { words.join(",") }
+}
+
 /// A node as the other lists name it.
 pub(crate) fn short_node(id: &str) -> String {
     format!("n-{}", id.get(..8).unwrap_or(id))
@@ -216,6 +237,7 @@ fn clipped(text: &str, max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::requirements::Requirements;
 
     fn sample() -> Job {
         serde_json::from_value(serde_json::json!({
@@ -254,6 +276,24 @@ mod tests {
              UNIT  STATE   TRIES  NODE        REASON\n   \
                 7  failed      1  n-cdcdcdcd  trapped: unreachable\n"
         );
+    }
+
+    #[test]
+    fn requirements_are_told_as_they_are_typed() {
+        let fitting = serde_json::json!({
+            "requires": {"memory": 1024, "os": "linux", "platform": "either", "labels": {"site": "graz"}},
+            "waits": {"nodes": 12, "able": 2, "meetings": [], "capable": []},
+        });
+        let job = Job { fitting: serde_json::from_value(fitting).unwrap(), ..sample() };
+        let text = about(&job, &[]);
+        let lines: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("requires") || line.starts_with("able")).collect();
+        let words = lines[0].strip_prefix("requires  ").unwrap();
+        assert_eq!(
+            words.parse::<Requirements>().unwrap(),
+            "memory=1024,os=linux,label.site=graz".parse().unwrap()
+        );
+        assert_eq!(lines[1], "able      about 2 of 12 nodes had it when units began to wait");
     }
 
     #[test]

@@ -57,6 +57,20 @@ pub(crate) struct Node {
     pub(crate) silent_s: f64,
 }
 
+/// Standing of a job with requirements.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Fitting {
+    #[serde(default)]
+    pub(crate) requires: serde_json::Map<String, serde_json::Value>,
+    pub(crate) waits: Option<FittingWaits>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct FittingWaits {
+    pub(crate) nodes: u32,
+    pub(crate) able: u32,
+}
+
 #[derive(Debug, Deserialize)]
 pub(crate) struct Files {
     pub(crate) files: Vec<File>,
@@ -249,6 +263,7 @@ pub(crate) struct Job {
     pub(crate) cpu_s: f64,
     #[serde(default)]
     pub(crate) by_node: Vec<Share>,
+    pub(crate) fitting: Option<Fitting>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

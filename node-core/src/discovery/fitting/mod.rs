@@ -9,6 +9,7 @@
 //! | `idle` | slots of this node, and its look for jobs |
 //! | `marks` | marks that are left here, and idle nodes that are parked here |
 //! | `meetings` | who is where jobs and nodes meet |
+//! | `view` | jobs that wait, as people see them |
 //!
 //! *Departure.* Paper `match`, section 2, binds early: the owner chooses a run node, in whose queue the job waits, first
 //! come first served. The queue of a run node is one of marks here: whoever is free first takes a job, and nobody waits
@@ -19,6 +20,7 @@ mod known;
 mod marks;
 mod meetings;
 mod message;
+mod view;
 mod waiting;
 
 pub use message::{Claim, Line, Mark, Message, ToMeeting, ToNode, ToOwner};
@@ -36,6 +38,7 @@ use known::Known;
 use marks::{Marks, Parked};
 use meetings::{MEETINGS, Meetings};
 use std::collections::{BTreeMap, BTreeSet};
+pub use view::View;
 use waiting::Waiting;
 
 /// Parked nodes that are told of one mark. Our choice: a mark for millions of units costs a meeting node no more; the
@@ -165,6 +168,13 @@ pub struct Asks {
     /// Nodes of the swarm, and millionths of them that have it all, as far as is known.
     pub nodes: u32,
     pub share: u32,
+}
+
+impl Asks {
+    /// Nodes that have it all, as far as is known.
+    fn able(&self) -> u32 {
+        u32::try_from(u64::from(self.nodes) * u64::from(self.share) / 1_000_000).unwrap_or(u32::MAX)
+    }
 }
 
 type Fcx<'a> = Cx<'a, Fitting>;

@@ -41,6 +41,14 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
+    pub(super) fn asks(&self) -> &Asks {
+        &self.asks
+    }
+
+    pub(super) fn capable(&self) -> &[Contact] {
+        &self.capable
+    }
+
     /// Whether it is marked at that meeting point.
     pub(super) fn is_marked_at(&self, meeting: u8) -> bool {
         self.meetings.contains(&meeting)
@@ -75,7 +83,7 @@ impl Fitting {
         }
         let meetings = self.meetings.draw(cx);
         let (needs, share) = (asks.needs, asks.share);
-        let able = (u64::from(asks.nodes) * u64::from(share) / 1_000_000) as usize;
+        let able = asks.able() as usize;
         self.count_marked(&meetings, true);
         let waiting = Waiting { asks, units, since: cx.now, meetings, capable: Vec::new() };
         self.waiting.insert(job, waiting);

@@ -1,0 +1,30 @@
+//! Jobs that wait, as people see them.
+
+use super::Fitting;
+use crate::ids::{JobId, NodeId};
+
+/// Standing of a job that waits for nodes that have what it requires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// Nodes of the swarm that run something, and how many of them have what the job requires, as far as was known when
+    /// it began to wait.
+    pub nodes: u32,
+    pub able: u32,
+    /// Meeting nodes where it is marked, as far as they are known.
+    pub meetings: Vec<NodeId>,
+    /// Nodes that can run it, or their gateways, where it is marked, too.
+    pub capable: Vec<NodeId>,
+}
+
+impl Fitting {
+    /// Standing of a job of this node; none if no unit of it waits.
+    pub fn view(&self, job: JobId) -> Option<View> {
+        let waiting = self.waiting.get(&job)?;
+        let (nodes, able) = (waiting.asks().nodes, waiting.asks().able());
+        let at = self.meetings.owners().filter(|(meeting, _)| waiting.is_marked_at(*meeting));
+        let mut meetings: Vec<NodeId> = at.map(|(_, contact)| contact.id).collect();
+        meetings.dedup();
+        let capable = waiting.capable().iter().map(|contact| contact.id).collect();
+        Some(View { nodes, able, meetings, capable })
+    }
+}
