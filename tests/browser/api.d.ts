@@ -71,6 +71,11 @@ declare namespace Api {
 
   type FindName = "nearest" | "cheapest" | "fitting";
 
+  interface Fitting {
+    requires: Requires;
+    waits?: null | Waits;
+  }
+
   interface Free {
     free_at_least: number;
     free_at_most: number;
@@ -92,6 +97,7 @@ declare namespace Api {
     cpu_s: number;
     duplicates: number;
     ended_at?: string | null;
+    fitting?: null | Fitting;
     id: string;
     lost_placements: number;
     name: string;
@@ -458,6 +464,13 @@ declare namespace Api {
     policy: Record<string, unknown>;
     set: Record<string, unknown>;
     trouble?: string | null;
+  }
+
+  interface Waits {
+    able: number;
+    capable: Array<string>;
+    meetings: Array<string>;
+    nodes: number;
   }
 
   interface Wallet {

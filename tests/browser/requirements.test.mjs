@@ -69,7 +69,12 @@ test("the form asks what a node must have, and a job that waits says why", async
   await page.getByText("labels, servers").waitFor();
   await page.getByRole("button", { name: "Submit", exact: true }).click();
   await page.getByRole("region", { name: "Progress" }).getByText("has what it requires").waitFor();
+  await page.getByText("a server, site=linz").waitFor();
+  await page.getByText("about 0 of 2").waitFor();
   const [waits] = (await swarm.api("jobs")).jobs;
+  const { fitting } = await swarm.api(`jobs/${waits.id}`);
+  assert.deepEqual(fitting.requires, { platform: "native", labels: { site: "linz" } });
+  assert.equal(fitting.waits.able, 0);
   const linz = await worker(swarm, ["lin", "linz", 512, false]);
   const done = await swarm.finished(waits.id);
   assert.deepEqual(done.by_node.map(({ node }) => node), [linz.node]);
