@@ -11,6 +11,9 @@ pub const LABELS_MAX: usize = 16;
 /// Bytes of a key or a value of a label. Our choice: a name, not a text.
 pub const LABEL_MAX: usize = 64;
 
+/// Slots of one node that are believed. Our choice: more than a machine has processors.
+pub const SLOTS_MAX: u32 = 4096;
+
 /// Requirements of a job on nodes; by default none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

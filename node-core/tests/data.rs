@@ -228,7 +228,7 @@ fn ask_at_once(number: u32) -> (u64, u64) {
     world.run_for(Duration::from_secs(1));
     assert!(!world.told.iter().any(|(_, _, event)| matches!(event, NodeEvent::PeerFault { .. })));
     let kinds = world.kinds.unwrap_or_default();
-    let count = |message: &str| kinds.get(&("Store".into(), message.into())).copied().unwrap_or(0);
+    let count = |message: &str| kinds.get(&("Store".into(), message.into())).map_or(0, |sent| sent.frames);
     (count("Chunk"), count("Busy"))
 }
 

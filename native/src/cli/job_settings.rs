@@ -66,7 +66,7 @@ pub(crate) struct JobSettings {
     pub(crate) min_speed: Option<u64>,
     /// What a node must have to run it: memory, speed (fuel a second), disk, platform (native or browser), os,
     /// arch, or label.KEY that its donor gave it; several with commas between [default: nothing]
-    #[arg(long, value_name = "KEY=VALUE", conflicts_with_all = ["max_price", "owner"])]
+    #[arg(long, value_name = "KEY=VALUE", conflicts_with = "max_price")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) requires: Option<Requirements>,
     /// Owner of the units: the gateway, or for each the successor of its id on the ring, so that they

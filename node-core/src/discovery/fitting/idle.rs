@@ -3,7 +3,7 @@
 
 use super::message::{Claim, Line, Message, ToMeeting, ToOwner};
 use super::{Event, Fcx, Fitting, Timer, marks};
-use crate::address::Address;
+use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
 use crate::requires::{GuestSlots, Stated};
@@ -72,8 +72,9 @@ impl Idle {
     }
 
     fn free(&self) -> u32 {
-        let taken: u32 = self.busy.values().chain(self.kept.values()).sum();
-        self.slots.saturating_sub(taken)
+        let taken = self.busy.values().chain(self.kept.values());
+        // A guest may state anything.
+        self.slots.saturating_sub(taken.fold(0, |sum, slots| sum.saturating_add(*slots)))
     }
 
     /// So many slots are busy for whom: units that were waited for have come.
@@ -126,9 +127,15 @@ impl Fitting {
         self.look_if_idle(cx.me, cx);
     }
 
-    /// Others dial this node there.
-    pub(super) fn at(&mut self, at: Option<Address>, cx: &mut Fcx<'_>) {
-        self.own.at = at;
+    /// Others dial this node there, and reach its guests by way of it.
+    pub(super) fn at(&mut self, me: Option<Contact>, cx: &mut Fcx<'_>) {
+        let before = std::mem::replace(&mut self.me, me);
+        self.own.at = me.map(Address::from);
+        if before != me {
+            // They are told to it again.
+            let guests: Vec<NodeId> = self.guests.keys().copied().collect();
+            guests.into_iter().for_each(|guest| self.guest(guest, None, cx));
+        }
         self.look_if_idle(cx.me, cx);
     }
 

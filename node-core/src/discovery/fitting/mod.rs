@@ -189,7 +189,7 @@ impl Protocol for Fitting {
         match input {
             Input::Up(_) => {}
             // Connections to others end because nobody needs them.
-            Input::Down(peer) if self.held.contains(&peer) => self.gone(peer, cx),
+            Input::Down(peer) if self.held.contains(&peer) => self.meeting_node_gone(peer, cx),
             Input::Down(_) => {}
             Input::Unreachable(peer) => self.gone(peer, cx),
             Input::Command(command) => self.command(command, cx),
@@ -238,10 +238,7 @@ impl Fitting {
 
     fn command(&mut self, command: Command, cx: &mut Fcx<'_>) {
         match command {
-            Command::Me(me) => {
-                self.me = me;
-                self.at(me.map(Address::from), cx);
-            }
+            Command::Me(me) => self.at(me, cx),
             Command::Range(range) => self.range(range, cx),
             Command::Nodes(nodes) => self.count(nodes, cx),
             Command::Load { slots, busy } => self.load(slots, &busy, cx),
@@ -256,10 +253,15 @@ impl Fitting {
     }
 
     fn gone(&mut self, peer: NodeId, cx: &mut Fcx<'_>) {
-        let lost = self.meetings.gone(peer, cx);
         self.parked.forget(peer);
         self.known.forget(peer);
         self.owner_gone(peer, cx);
+        self.meeting_node_gone(peer, cx);
+    }
+
+    /// Others own its meeting points soon.
+    fn meeting_node_gone(&mut self, peer: NodeId, cx: &mut Fcx<'_>) {
+        let lost = self.meetings.gone(peer, cx);
         lost.into_iter().for_each(|meeting| self.meet_again(meeting, cx));
         self.hold_meetings(cx);
     }

@@ -6,6 +6,7 @@ use super::{Asks, Event, Fcx, Fitting, Timer};
 use crate::address::{Address, Contact};
 use crate::capability::Candidate;
 use crate::ids::{JobId, NodeId};
+use crate::requires::SLOTS_MAX;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -211,7 +212,7 @@ impl Fitting {
             if !claim.stated.satisfies(&asks.needs, &asks.requires) {
                 return cx.send(from, Message::ToNode(ToNode::Unfit { job, node }));
             }
-            let units = claim.slots.min(waiting.units);
+            let units = claim.slots.min(waiting.units).min(SLOTS_MAX);
             waiting.units -= units;
             given = (units, waiting.units);
         }

@@ -38,7 +38,12 @@ impl Service for Fitting {
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
         match *note {
             Note::Unreachable(peer) => node.give::<Self>(Input::Unreachable(peer)),
-            Note::Me(me) => node.tell::<Self>(Command::Me(Some(me))),
+            Note::Me(me) => {
+                node.tell::<Self>(Command::Me(Some(me)));
+                let guests = node.state::<Relay>().into_iter().flat_map(Relay::guests);
+                let guests: Vec<NodeId> = guests.collect();
+                guests.into_iter().for_each(|guest| node.fit_guest(guest));
+            }
             Note::Ring(_) => {
                 let range = node.place_on_ring().map(|place| place.range);
                 node.tell::<Self>(Command::Range(range));
@@ -148,7 +153,10 @@ impl Node {
                         "none of the {nodes} nodes of the swarm has what it requires; ask for less, or wait"
                     )
                 }
-                can => format!("about {} of {nodes} nodes can run it, and all of them are busy", can.max(1)),
+                can => format!(
+                    "about {} of {nodes} nodes have what it requires, and none of them is free",
+                    can.max(1)
+                ),
             };
             self.tell::<Owner>(owner::Command::Short { job, why });
         }

@@ -8,7 +8,7 @@ use crate::ids::NodeId;
 use crate::keys::Signed;
 use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::requires::Stated;
+use crate::requires::{SLOTS_MAX, Stated};
 use crate::ticket::Ticket;
 use crate::under_way::UnderWay;
 use bytes::Bytes;
@@ -195,8 +195,9 @@ impl Guest {
 
     fn tell_load(&self, to: NodeId, cx: &mut Gcx<'_>) {
         if self.stated.is_some() {
-            let (slots, mut busy) = self.load.clone();
+            let (mut slots, mut busy) = self.load.clone();
             busy.truncate(OWNERS);
+            slots = slots.min(SLOTS_MAX);
             cx.send(to, Message::ToRelay(ToRelay::Load { slots, busy }));
         }
     }

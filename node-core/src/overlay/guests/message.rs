@@ -35,8 +35,8 @@ pub enum ToRelay {
     /// jobs with requirements. The relay counts the guest's slots in its branch of the tree and looks for such jobs for
     /// it, and no other gateway does.
     Chosen { relay: bool, stated: Option<Stated> },
-    /// From a guest that runs jobs with requirements, to its relay: its slots, and how many are busy for whom; of at most
-    /// [`OWNERS`] owners.
+    /// From a guest that runs jobs with requirements, to its relay: its slots, at most [`SLOTS_MAX`](crate::requires::SLOTS_MAX), and how many are busy for
+    /// whom; of at most [`OWNERS`] owners.
     Load { slots: u32, busy: Vec<(NodeId, u32)> },
 }
 

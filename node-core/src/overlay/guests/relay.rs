@@ -14,7 +14,7 @@ use crate::keys::Signed;
 use crate::money::Micro;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::rates::Rates;
-use crate::requires::{GuestSlots, Stated};
+use crate::requires::{GuestSlots, SLOTS_MAX, Stated};
 use crate::ticket::ServiceId;
 use crate::time::Time;
 use crate::under_way::UnderWay;
@@ -184,6 +184,11 @@ impl Relay {
         self.guests.get(&guest).is_some_and(|guest| guest.chose)
     }
 
+    /// Guests of this node.
+    pub fn guests(&self) -> impl Iterator<Item = NodeId> {
+        self.guests.keys().copied()
+    }
+
     /// Slots of a guest that runs jobs with requirements, if this node is its relay.
     pub fn slots_of(&self, guest: NodeId) -> Option<GuestSlots> {
         let guest = self.guests.get(&guest).filter(|guest| guest.chose && guest.load.0 > 0)?;
@@ -215,8 +220,8 @@ impl Relay {
                     cx.emit(Event::Chosen(from));
                 }
             }
-            ToRelay::Load { busy, .. } if busy.len() > message::OWNERS => {
-                cx.fault(from, "works for more owners than a guest has".into());
+            ToRelay::Load { slots, busy } if busy.len() > message::OWNERS || slots > SLOTS_MAX => {
+                cx.fault(from, "states more slots or owners than a guest has".into());
             }
             ToRelay::Load { slots, busy } => {
                 let Some(guest) = self.guests.get_mut(&from) else { return };

@@ -297,7 +297,9 @@ impl World {
         }
         if let Some(kinds) = &mut self.kinds {
             let (protocol, message) = kind_of(&bytes);
-            *kinds.entry((protocol.into(), message.into())).or_default() += 1;
+            let sent = kinds.entry((protocol.into(), message.into())).or_default();
+            sent.frames += 1;
+            sent.bytes += bytes.len() as u64;
         }
         let mut start = now;
         let took = self.network.on_the_line(place.bandwidth, bytes.len());

@@ -39,6 +39,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use wishes::Wishes;
 
+/// Frames of one kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    pub frames: u64,
+    pub bytes: u64,
+}
+
 pub struct World {
     pub now: Time,
     pub seed: u64,
@@ -68,8 +75,8 @@ pub struct World {
     pub events: u64,
     /// Messages and bytes of each node, while somebody counts.
     pub meter: Option<Meter>,
-    /// How many frames of which kind were sent, while somebody counts.
-    pub kinds: Option<BTreeMap<(String, String), u64>>,
+    /// Frames of each kind that were sent, while somebody counts.
+    pub kinds: Option<BTreeMap<(String, String), Sent>>,
     /// Nodes that lie to others.
     pub liars: BTreeMap<usize, Liar>,
     /// By index. Most frames need no more of the node at their other end, and its memory is far away.

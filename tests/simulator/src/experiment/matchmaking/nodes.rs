@@ -7,7 +7,7 @@ use crate::matchmaking::workload::{RESOURCES, Vector, Workload, can};
 use crate::report::Report;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
-use crate::world::{Step, World, ended};
+use crate::world::{Sent, Step, World, ended};
 use node_core::keys::Secret;
 use node_core::requires::{Properties, Requires};
 use node_core::work::spec::{CheckpointEvery, Find, JobSpec};
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(20_000);
 const UNIT_BYTES: u64 = 16 << 20;
 
 /// Messages of all nodes, by protocol and kind.
-type Kinds = BTreeMap<(String, String), u64>;
+type Kinds = BTreeMap<(String, String), Sent>;
 
 /// The workload's fate, and the messages that its jobs took beyond what nodes at rest send.
 pub(super) fn run(
@@ -50,8 +50,16 @@ pub(super) fn run(
     // By then all know where jobs and nodes meet, so this is the ring's own upkeep.
     swarm.world.run_for(COUNTED);
     let at_rest = swarm.world.kinds.take().unwrap_or_default();
-    for ((protocol, kind), count) in &kinds {
-        watch.say(&format!("{protocol} {kind}: {:.2} a job", *count as f64 / workload.jobs.len() as f64));
+    for ((protocol, kind), sent) in &kinds {
+        watch
+            .say(&format!("{protocol} {kind}: {:.2} a job", sent.frames as f64 / workload.jobs.len() as f64));
+    }
+    let all = swarm.world.nodes.len() as f64 * COUNTED.as_secs_f64();
+    for ((protocol, kind), Sent { frames, bytes }) in &at_rest {
+        let (frames, bytes) = (*frames as f64 / all, *bytes as f64 / all);
+        watch.say(&format!(
+            "{protocol} {kind}: {frames:.3} messages and {bytes:.1} bytes a node and second at rest"
+        ));
     }
     let looked_up = sum(&kinds, is_lookup) - sum(&at_rest, is_lookup) * took / COUNTED.as_secs_f64();
     report.events += swarm.world.events;
@@ -70,7 +78,7 @@ fn is_lookup(of: &str, kind: &str) -> bool {
 }
 
 fn sum(kinds: &Kinds, counts: fn(&str, &str) -> bool) -> f64 {
-    kinds.iter().filter(|((of, kind), _)| counts(of, kind)).map(|(_, count)| *count as f64).sum()
+    kinds.iter().filter(|((of, kind), _)| counts(of, kind)).map(|(_, sent)| sent.frames as f64).sum()
 }
 
 struct Swarm<'a> {
