@@ -83,7 +83,6 @@ test("Stop hands on what runs, and it goes on elsewhere where it stood", async (
   await swarm.nodes((nodes) => nodes.some((node) => node.name === "grace"));
 
   await page.getByRole("button", { name: "Stop" }).click();
-  await shows(state(page), "Stopping");
   await shows(state(page), "Stopped");
   await noSlots(page);
 

@@ -243,6 +243,7 @@ export class Swarm {
   async tab(path = "/", options = {}) {
     const browser = await this.#launched(this.browser);
     const context = await browser.newContext(options);
+    context.setDefaultTimeout(PATIENCE);
     // Tests run plugged in or not: a tab without a battery spares none.
     await context.addInitScript(() => delete Navigator.prototype.getBattery);
     const page = await context.newPage();
