@@ -19,7 +19,7 @@ pub(super) enum FindName {
     /// is the old word for it.
     #[serde(alias = "connected")]
     Nearest,
-    /// Who sells for least in the markets; paid out of this gateway's account.
+    /// The nodes that sell for least in the markets; paid out of this gateway's account.
     Cheapest,
     /// Whichever node has what the job `requires` and is free first.
     Fitting,

@@ -129,7 +129,7 @@ fn texts<S: Serializer>(nodes: &[NodeId], s: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Fitting {
-    /// Standing of a job of this node; none if it has no requirements' finder.
+    /// Standing of a job of this node; none if it is found otherwise.
     pub(super) fn of(node: &Node, job: JobId) -> Option<Fitting> {
         let spec = node.job_spec(job).filter(|spec| spec.find == Find::Fitting)?;
         let view = node.fitting().and_then(|fitting| fitting.view(job));

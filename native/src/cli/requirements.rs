@@ -91,7 +91,7 @@ fn platform(text: &str) -> Result<PlatformWord, String> {
 }
 
 fn unknown(word: &str) -> String {
-    let names = ["memory", "speed", "disk", "platform", "os", "arch"];
+    let names: Vec<&str> = KEYS.iter().map(|key| key.name).filter(|name| *name != "labels").collect();
     let hint = nearest(word, &names).map_or_else(String::new, |near| format!(" did you mean {near}?"));
     format!("{word} is nothing that is required:{hint} A donor's label is label.{word}")
 }

@@ -45,7 +45,7 @@ impl Node {
         (self.able.slots > 0).then_some(self.able.stated.capability)
     }
 
-    /// So many slots are given, and so many of them busy for whom.
+    /// Tells the services how many slots this node gives, and how many are busy for whom.
     pub(super) fn loaded(&mut self, slots: u32, busy: &[(crate::NodeId, u32)], host: &mut dyn Host) {
         self.able.slots = slots;
         self.note(Note::Load { slots, busy }, host);
@@ -57,7 +57,7 @@ impl Node {
         self.now_able(Capability { memory, ..self.able.stated.capability }, host);
     }
 
-    /// A slot does so much, fuel a second.
+    /// Takes the measured speed of a slot, fuel a second.
     pub(super) fn measured(&mut self, fuel_a_second: u64, host: &mut dyn Host) {
         let speed = u32::try_from(fuel_a_second / 1_000_000).unwrap_or(u32::MAX);
         self.now_able(Capability { speed, ..self.able.stated.capability }, host);

@@ -77,7 +77,8 @@ impl Idle {
         self.slots.saturating_sub(taken.fold(0, |sum, slots| sum.saturating_add(*slots)))
     }
 
-    /// So many slots are busy for whom: units that were waited for have come.
+    /// Takes the number of slots, and how many are busy for whom. Slots that were kept for units that have come since are
+    /// kept no more.
     fn load(&mut self, slots: u32, busy: BTreeMap<NodeId, u32>) {
         for (owner, kept) in &mut self.kept {
             let before = self.busy.get(owner).copied().unwrap_or_default();
@@ -109,7 +110,7 @@ impl Idle {
         has_asked && self.free() > 0 && self.stated.capability.covers(needs)
     }
 
-    /// The claim of this job is answered. Says whether it was under way.
+    /// Ends the claim of this job, which is answered; none if no such claim is under way.
     fn answered(&mut self, owner: NodeId, job: JobId) -> Option<Line> {
         let look = self.look.as_mut()?;
         look.claimed.take_if(|line| (line.owner.id, line.job) == (owner, job))
