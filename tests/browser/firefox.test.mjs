@@ -50,11 +50,12 @@ test("in Firefox nothing runs before the click, and after it units are done in t
 });
 
 test("in Firefox Stop hands on what runs, and a server goes on where it stood", options, async (t) => {
-  const work = ["4", "1000000"];
+  const work = ["4", "4000000"];
   const swarm = inFirefox(await Swarm.start(t));
   const page = await swarm.donor("ada");
   const program = await swarm.upload(guest("ballast"));
-  // No checkpoint before its end: what moves is what Stop made to move.
+  // No checkpoint before its end: what moves is what Stop made to move. The unit is long enough for
+  // a fast machine: a second is shown and a worker joins while it runs.
   const job = await swarm.submit({ program, arguments: work, checkpoint: 3600 });
   await page.locator("#current .time").filter({ hasText: /^([1-9]\.\d|\d\d) s/ }).waitFor();
   const grace = await swarm.worker("grace");
