@@ -207,6 +207,7 @@ function fittingFigures(fitting) {
   const places = [plural(waits.meetings.length, "meeting node"), ...(waits.capable.length ? [`${plural(waits.capable.length, "node")} that can run it`] : [])];
   return [...rows,
     ["Nodes that have it", `about ${count(waits.able)} of ${count(waits.nodes)}`, "Of those of the swarm that run something, when units of the job began to wait."],
+    ["Share of its submitter", `${plural(waits.running, "unit")} ${waits.running === 1 ? "runs" : "run"}, weight ${waits.weight}`, "The more units of one submitter run, the longer its other units wait beside those of others: who submits ten has them run among ten thousand of somebody else."],
     ["Marked at", places.join(", "), "There nodes with a free slot look; whichever is free first takes a unit."]];
 }
 

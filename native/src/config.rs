@@ -7,7 +7,7 @@ use node_core::NodeId;
 use node_core::overlay::swarm::DEGREES;
 use node_core::requires::Properties;
 use serde::de::Error as _;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -63,13 +63,12 @@ pub(crate) enum Pricing {
 }
 
 /// How nodes are found for jobs with requirements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Matchmaking {
     /// Jobs are marked where idle nodes look; a tree of rendezvous nodes knows who can run what
-    #[default]
     RnTree,
-    /// Not at all: this node neither runs nor submits such jobs
+    /// Not at all: such jobs are refused
     None,
 }
 
@@ -324,7 +323,7 @@ impl UpLayer {
             pricing: self.pricing,
             speed: self.speed,
             properties,
-            matchmaking: self.matchmaking.unwrap_or_default(),
+            matchmaking: self.matchmaking,
             data: self.data,
         })
     }
@@ -361,29 +360,39 @@ pub(crate) struct UpConfig {
     pub(crate) ws_port: u16,
     pub(crate) name: String,
     pub(crate) invite: Option<String>,
-    /// This and the next three are settings of the swarm. `None`: as remembered, as peers tell, or the
+    /// This and the next four are settings of the swarm. `None`: as remembered, as peers tell, or the
     /// default of a gateway that joins nobody.
     pub(crate) tree_degree: Option<u8>,
     /// The node that keeps the books of the swarm.
     pub(crate) bank: Option<NodeId>,
     pub(crate) market: Option<MarketScheme>,
     pub(crate) pricing: Option<Pricing>,
+    pub(crate) matchmaking: Option<Matchmaking>,
     /// Fuel a second of a slot; measured if none.
     pub(crate) speed: Option<u64>,
     /// Properties that jobs may require; the disk is known when the node starts.
     pub(crate) properties: Properties,
-    pub(crate) matchmaking: Matchmaking,
     pub(crate) public_host: Vec<String>,
     /// Nodes that may give it jobs without the token.
-    pub(crate) submitters: BTreeSet<NodeId>,
+    pub(crate) submitters: BTreeMap<NodeId, u16>,
     pub(crate) data: Option<PathBuf>,
 }
 
-/// A node that an operator names, 64 hexadecimal digits.
-fn submitter(text: &str) -> Result<NodeId, String> {
-    text.parse().map_err(|e| {
+/// Weights that an operator may give. Our choice: more than the ratio of any two shares that somebody would call one.
+const WEIGHTS: std::ops::RangeInclusive<u16> = 1..=1000;
+
+/// A node that an operator names, 64 hexadecimal digits, and its weight: 1 unless one is named.
+fn submitter(text: &str) -> Result<(NodeId, u16), String> {
+    let (id, weight) = text.split_once('=').map_or((text, None), |(id, weight)| (id, Some(weight)));
+    let id = id.parse().map_err(|e| {
         format!("--submitter: {e}; `manyhands nodes --output json` shows the ids of nodes, 64 digits each")
-    })
+    })?;
+    let read = |text: &str| {
+        let weight = text.parse().ok().filter(|weight| WEIGHTS.contains(weight));
+        let (low, high) = (WEIGHTS.start(), WEIGHTS.end());
+        weight.ok_or_else(|| format!("--submitter: {text:?} is no weight; give {low} to {high}"))
+    };
+    Ok((id, weight.map_or(Ok(1), read)?))
 }
 
 /// In a file, a node's id is text.

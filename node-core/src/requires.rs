@@ -14,6 +14,16 @@ pub const LABEL_MAX: usize = 64;
 /// Slots of one node that are believed. Our choice: more than a machine has processors.
 pub const SLOTS_MAX: u32 = 4096;
 
+/// Way in which jobs with requirements find nodes, the same on all nodes of a swarm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Matchmaking {
+    /// Such jobs are refused.
+    #[default]
+    None,
+    /// Jobs are marked where idle nodes look, scarce ones with nodes that a Rendezvous Node Tree finds.
+    RnTree,
+}
+
 /// Requirements of a job on nodes; by default none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

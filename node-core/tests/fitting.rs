@@ -2,7 +2,8 @@
 
 use crate::far_guests::secret;
 use crate::rn_tree;
-use node_core::requires::{Properties, Requires, label_word};
+use node_core::node::config::Open;
+use node_core::requires::{Matchmaking, Properties, Requires, label_word};
 use node_core::trust::policy::Policy;
 use node_core::work::spec::{Find, JobSpec, Template};
 use node_core::{Command, Config, JobId, NodeInput, Platform};
@@ -244,5 +245,39 @@ fn jobs_are_found_soon_though_the_nodes_where_they_are_marked_die() {
                 world.drive(at, NodeInput::Command(Command::Measured { speed: 1_000_000_000 }));
             }
         }
+    }
+}
+
+/// A node that is told nothing of its swarm but by the one that it joins.
+fn joins(at: usize) -> Config {
+    Config { open: Open { matchmaking: at != 0, ..Open::default() }, ..rn_tree::config(at) }
+}
+
+fn joins_one_without(at: usize) -> Config {
+    let matchmaking = if at == 0 { Matchmaking::None } else { Matchmaking::RnTree };
+    Config { matchmaking, submits: true, ..joins(at) }
+}
+
+#[test]
+fn whoever_joins_learns_whether_the_swarm_fits_jobs_to_nodes() {
+    for seed in 0..5 {
+        let world = rn_tree::grown(seed, 4, joins);
+        for at in 0..4 {
+            let known = world.node(at).rn_tree().and_then(|tree| tree.whole()).map(|whole| whole.nodes());
+            assert_eq!(known, Some(3), "seed {seed}: node {at} knows of those with slots");
+        }
+        let mut world = rn_tree::grown(seed, 4, joins_one_without);
+        for at in 0..4 {
+            let parts = (world.node(at).rn_tree().is_none(), world.node(at).fitting().is_none());
+            assert_eq!(
+                parts,
+                (true, true),
+                "seed {seed}: node {at} keeps marks that no idle node would find"
+            );
+        }
+        let spec = fitting(&mut world, 1, Requires::default());
+        let job = world.submit(2, spec);
+        world.run_for(A_MINUTE);
+        assert!(world.node(2).job(job).is_none(), "seed {seed}: it has been refused");
     }
 }

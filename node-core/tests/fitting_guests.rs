@@ -1,7 +1,7 @@
 //! Stories of guests that run jobs with requirements: their gateway looks for such jobs for them.
 
 use crate::far_guests::{PAGES, swarm_with};
-use node_core::requires::Requires;
+use node_core::requires::{Matchmaking, Requires};
 use node_core::work::spec::{Find, JobSpec};
 use node_core::{Command, Config, JobId, NodeInput, Platform};
 use simulator::World;
@@ -11,7 +11,7 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 
 /// Four gateways that run nothing, two pages of the first, and the gateway to which neither is connected.
 fn swarm(seed: u64) -> (World, usize) {
-    swarm_with(seed, |config| Config { rn_tree: true, ..config })
+    swarm_with(seed, |config| Config { matchmaking: Matchmaking::RnTree, ..config })
 }
 
 fn submit(world: &mut World, owner: usize, units: u32, requires: Requires) -> JobId {

@@ -64,7 +64,7 @@ fn a_stranger_gives_the_gateway_no_job() {
 #[test]
 fn whom_the_operator_let_in_gives_it_jobs_and_ends_its_own() {
     let mut world = World::seed(3);
-    let submitters = [id_of(1)].into();
+    let submitters = [(id_of(1), 1)].into();
     world.add(Config { gateway: true, slots: 0, submitters, ..Config::default() });
     for _ in 0..2 {
         let at = world.add(Config::default());
@@ -91,7 +91,7 @@ fn whom_the_operator_let_in_gives_it_jobs_and_ends_its_own() {
 #[test]
 fn what_comes_over_the_wire_is_looked_into_as_at_the_api() {
     let mut world = World::seed(15);
-    world.add(Config { gateway: true, submitters: [id_of(1)].into(), ..Config::default() });
+    world.add(Config { gateway: true, submitters: [(id_of(1), 1)].into(), ..Config::default() });
     let let_in = world.add(Config::default());
     world.connect(0, let_in);
     world.run_for(Duration::from_secs(1));
@@ -109,7 +109,7 @@ fn whom_the_operator_let_in_does_not_spend_the_gateways_credit() {
     use node_core::money::Micro;
     use node_core::work::spec::{Find, Terms};
     let mut world = World::seed(4);
-    world.add(Config { gateway: true, submitters: [id_of(1)].into(), ..Config::default() });
+    world.add(Config { gateway: true, submitters: [(id_of(1), 1)].into(), ..Config::default() });
     world.add(Config::default());
     world.connect(0, 1);
     world.run_for(Duration::from_secs(1));

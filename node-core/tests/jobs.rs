@@ -430,7 +430,7 @@ fn a_unit_that_takes_its_runners_down_is_held_in_the_end() {
 #[test]
 fn a_node_without_jobs_of_its_own_submits_to_its_gateway() {
     let mut world = World::seed(20);
-    let submitters = [id_of(1)].into();
+    let submitters = [(id_of(1), 1)].into();
     world.add(Config { gateway: true, slots: 0, submitters, ..Config::default() });
     for _ in 0..2 {
         let at = world.add(Config { slots: 2, ..Config::default() });

@@ -14,6 +14,7 @@ mod far_guests;
 mod files;
 mod fitting;
 mod fitting_guests;
+mod fitting_shares;
 mod greedy;
 mod hostile;
 mod idle_slots;

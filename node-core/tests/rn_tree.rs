@@ -3,6 +3,7 @@
 use crate::far_guests::secret;
 use node_core::capability::{Candidate, Capability};
 use node_core::overlay::rn_tree::RnTree;
+use node_core::requires::Matchmaking;
 use node_core::{Command, Config, NodeEvent, NodeInput};
 use simulator::World;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(crate) fn config(at: usize) -> Config {
         memory_bytes: if at % 4 == 3 { 8 << 30 } else { 1 << 30 },
         power: 1000 + at as u32,
         ring: Some(Arc::default()),
-        rn_tree: true,
+        matchmaking: Matchmaking::RnTree,
         ..Config::default()
     }
 }

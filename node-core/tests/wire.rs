@@ -31,7 +31,7 @@ use node_core::overlay::tree::{
 };
 use node_core::platform::Platform;
 use node_core::progress::{Checkpoint, Journey, Made, Resume, Span, Version};
-use node_core::requires::Requires;
+use node_core::requires::{Matchmaking, Requires};
 use node_core::store::Message as Content;
 use node_core::ticket::Services;
 use node_core::wire::MAX_FRAME;
@@ -84,6 +84,7 @@ fn swarm() -> Swarm {
         scheme: Some(Scheme::Single),
         pricing: Some(Rule::MaxMin),
         degree: Some(10),
+        matchmaking: Some(Matchmaking::RnTree),
     }
 }
 

@@ -471,6 +471,8 @@ declare namespace Api {
     capable: Array<string>;
     meetings: Array<string>;
     nodes: number;
+    running: number;
+    weight: number;
   }
 
   interface Wallet {

@@ -122,6 +122,11 @@ pub(super) struct Waits {
     #[serde(serialize_with = "texts")]
     #[schema(value_type = Vec<String>)]
     capable: Vec<NodeId>,
+    /// Units that run for its submitter, of all jobs that the submitter has at this node. The more there are beside
+    /// those of others, the longer it waits.
+    running: u32,
+    /// Weight of its submitter: with twice the weight, twice the units run.
+    weight: u16,
 }
 
 fn texts<S: Serializer>(nodes: &[NodeId], s: S) -> Result<S::Ok, S::Error> {
@@ -133,8 +138,14 @@ impl Fitting {
     pub(super) fn of(node: &Node, job: JobId) -> Option<Fitting> {
         let spec = node.job_spec(job).filter(|spec| spec.find == Find::Fitting)?;
         let view = node.fitting().and_then(|fitting| fitting.view(job));
-        let waits =
-            view.map(|View { nodes, able, meetings, capable }| Waits { nodes, able, meetings, capable });
+        let waits = view.map(|View { nodes, able, meetings, running, weight, capable }| Waits {
+            nodes,
+            able,
+            meetings,
+            capable,
+            running,
+            weight,
+        });
         Some(Fitting { requires: RequiresRequest::from(&*spec.requires), waits })
     }
 }

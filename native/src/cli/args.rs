@@ -182,8 +182,10 @@ pub(crate) struct UpArgs {
     /// A host name under which people reach this gateway; may be repeated
     #[arg(long, value_name = "HOST[:PORT]", value_hint = ValueHint::Hostname)]
     pub(crate) public_host: Vec<String>,
-    /// A node that may give this gateway jobs without its token; may be repeated [default: none but itself]
-    #[arg(long, value_name = "NODE-ID")]
+    /// A node that may give this gateway jobs without its token, and its weight: with twice the weight, twice the
+    /// units of its jobs with requirements run; may be repeated, and name the gateway itself [default: none but
+    /// itself, with a weight of 1]
+    #[arg(long, value_name = "NODE-ID[=WEIGHT]")]
     pub(crate) submitter: Vec<String>,
     /// Siblings in a group of the tree of nodes, at least; the same on all nodes of a swarm [default: as
     /// the swarm that is joined, 10 in a new one]
@@ -207,7 +209,8 @@ pub(crate) struct UpArgs {
     /// A label for jobs that require it; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
     pub(crate) labels: Vec<(String, String)>,
-    /// How nodes are found for jobs with requirements; the same on all nodes [default: rn-tree]
+    /// How nodes are found for jobs with requirements; the same on all nodes [default: as the swarm
+    /// that is joined, rn-tree in a new one]
     #[arg(long, value_enum, value_name = "WAY")]
     pub(crate) matchmaking: Option<crate::config::Matchmaking>,
     /// Settings; flags and MANYHANDS_UP_… variables win over them [default: the user's, else

@@ -52,7 +52,7 @@ min_price = 3
 days = { monday = "none" }
 "#;
 
-const SETTINGS: &str = r#"{"bank": null, "market": "single", "pricing": "max-min", "tree_degree": 10}"#;
+const SETTINGS: &str = r#"{"bank": null, "market": "single", "pricing": "max-min", "tree_degree": 10, "matchmaking": "rn-tree"}"#;
 
 /// Replacements for numbers, texts and structures.
 const WORDS: &[&str] = &[

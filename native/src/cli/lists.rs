@@ -160,8 +160,9 @@ pub(crate) fn about(job: &Job, troubled: &[Unit]) -> String {
     line("cpu", seconds(job.cpu_s));
     if let Some(fitting) = &job.fitting {
         line("requires", requirements(&fitting.requires));
-        if let Some(FittingWaits { nodes, able }) = fitting.waits {
+        if let Some(FittingWaits { nodes, able, running, weight }) = fitting.waits {
             line("able", format!("about {able} of {nodes} nodes had it when units began to wait"));
+            line("share", format!("its submitter has {running} units running, and a weight of {weight}"));
         }
     }
     if job.lost_placements + job.duplicates > 0 {
@@ -282,18 +283,21 @@ mod tests {
     fn requirements_are_told_as_they_are_typed() {
         let fitting = serde_json::json!({
             "requires": {"memory": 1024, "os": "linux", "platform": "either", "labels": {"site": "graz"}},
-            "waits": {"nodes": 12, "able": 2, "meetings": [], "capable": []},
+            "waits": {"nodes": 12, "able": 2, "meetings": [], "capable": [], "running": 3, "weight": 2},
         });
         let job = Job { fitting: serde_json::from_value(fitting).unwrap(), ..sample() };
         let text = about(&job, &[]);
-        let lines: Vec<&str> =
-            text.lines().filter(|line| line.starts_with("requires") || line.starts_with("able")).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| ["requires", "able", "share"].iter().any(|word| line.starts_with(word)))
+            .collect();
         let words = lines[0].strip_prefix("requires  ").unwrap();
         assert_eq!(
             words.parse::<Requirements>().unwrap(),
             "memory=1024,os=linux,label.site=graz".parse().unwrap()
         );
         assert_eq!(lines[1], "able      about 2 of 12 nodes had it when units began to wait");
+        assert_eq!(lines[2], "share     its submitter has 3 units running, and a weight of 2");
     }
 
     #[test]

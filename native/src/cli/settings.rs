@@ -1,13 +1,14 @@
 //! Settings of the swarm that a data folder belongs to: flags, the file `swarm.json`, and what peers tell.
 
 use super::failure::Failure;
-use crate::config::{MarketScheme, Pricing, UpConfig};
+use crate::config::{self, MarketScheme, Pricing, UpConfig};
 use crate::driver::NodeHandle;
 use crate::paths::{DataFolder, write_private};
 use node_core::goods::Rule;
 use node_core::goods::Scheme;
 use node_core::node::config::Open;
-use node_core::overlay::swarm::{Conflict, DEGREES, Swarm, rule_name, scheme_name};
+use node_core::overlay::swarm::{Conflict, DEGREES, Swarm, matchmaking_name, rule_name, scheme_name};
+use node_core::requires::Matchmaking;
 use node_core::{NodeEvent, NodeId};
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -79,6 +80,7 @@ pub(crate) fn decide(config: &UpConfig, me: NodeId, file: &SwarmFile) -> Result<
         scheme: config.market.map(scheme),
         pricing: config.pricing.map(rule),
         degree: config.tree_degree,
+        matchmaking: config.matchmaking.map(matchmaking),
     };
     let remembered = file.read()?;
     if let Some(Conflict { name, flag, here, there }) = swarm.conflict(&remembered) {
@@ -96,13 +98,19 @@ pub(crate) fn decide(config: &UpConfig, me: NodeId, file: &SwarmFile) -> Result<
             scheme: Some(Scheme::default()),
             pricing: Some(Rule::default()),
             degree: Some(DEGREE),
+            matchmaking: Some(Matchmaking::RnTree),
         });
     }
     Ok(swarm)
 }
 
 pub(crate) fn open(swarm: &Swarm) -> Open {
-    Open { scheme: swarm.scheme.is_none(), pricing: swarm.pricing.is_none(), degree: swarm.degree.is_none() }
+    Open {
+        scheme: swarm.scheme.is_none(),
+        pricing: swarm.pricing.is_none(),
+        degree: swarm.degree.is_none(),
+        matchmaking: swarm.matchmaking.is_none(),
+    }
 }
 
 fn scheme(set: MarketScheme) -> Scheme {
@@ -119,12 +127,20 @@ fn rule(set: Pricing) -> Rule {
     }
 }
 
+fn matchmaking(set: config::Matchmaking) -> Matchmaking {
+    match set {
+        config::Matchmaking::RnTree => Matchmaking::RnTree,
+        config::Matchmaking::None => Matchmaking::None,
+    }
+}
+
 fn to_json(swarm: &Swarm) -> Value {
     json!({
         "bank": swarm.bank.map(|bank| bank.to_string()),
         "market": swarm.scheme.map(scheme_name),
         "pricing": swarm.pricing.map(rule_name),
         "tree_degree": swarm.degree,
+        "matchmaking": swarm.matchmaking.map(matchmaking_name),
     })
 }
 
@@ -143,6 +159,7 @@ pub(super) fn from_json(value: &Value) -> Option<Swarm> {
         scheme: set(&value["market"], |it| it.as_str()?.parse().ok().map(scheme))?,
         pricing: set(&value["pricing"], |it| it.as_str()?.parse().ok().map(rule))?,
         degree: set(&value["tree_degree"], degree)?,
+        matchmaking: set(&value["matchmaking"], |it| it.as_str()?.parse().ok().map(matchmaking))?,
     })
 }
 
@@ -168,11 +185,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let file = SwarmFile::of(&DataFolder::at(root.path()));
         let begun = settings(gateway(false), &file).unwrap();
-        assert_eq!((begun.bank, begun.degree), (Some(ME), Some(10)));
+        assert_eq!(
+            (begun.bank, begun.degree, begun.matchmaking),
+            (Some(ME), Some(10), Some(Matchmaking::RnTree))
+        );
         assert_eq!(open(&begun), Open::default());
         let joins = settings(gateway(true), &file).unwrap();
         assert_eq!(joins, Swarm::default());
-        assert_eq!(open(&joins), Open { scheme: true, pricing: true, degree: true });
+        assert_eq!(open(&joins), Open { scheme: true, pricing: true, degree: true, matchmaking: true });
     }
 
     #[test]
@@ -184,6 +204,7 @@ mod tests {
             scheme: Some(Scheme::Single),
             pricing: Some(Rule::MaxMin),
             degree: Some(4),
+            matchmaking: Some(Matchmaking::None),
         };
         file.write(&learnt);
         assert_eq!(settings(gateway(true), &file).unwrap(), learnt);
@@ -199,7 +220,14 @@ mod tests {
     fn a_file_that_is_none_is_named() {
         let root = tempfile::tempdir().unwrap();
         let folder = DataFolder::at(root.path());
-        for text in ["", "[]", "{\"bank\": \"x\"}", "{\"tree_degree\": 1}", "{\"market\": 3}"] {
+        for text in [
+            "",
+            "[]",
+            "{\"bank\": \"x\"}",
+            "{\"tree_degree\": 1}",
+            "{\"market\": 3}",
+            "{\"matchmaking\": \"x\"}",
+        ] {
             std::fs::write(folder.swarm(), text).unwrap();
             let refused = SwarmFile::of(&folder).read().unwrap_err().message;
             assert!(refused.contains("swarm.json") && refused.contains("remove it"), "{text}: {refused}");

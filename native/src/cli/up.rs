@@ -11,7 +11,7 @@ use super::run::{print_json, print_text};
 use super::settings::{self, SwarmFile};
 use crate::api::{ApiOptions, Hosts};
 use crate::assemble::{Assembly, NodeParts, assemble};
-use crate::config::{Matchmaking, UpConfig, UpLayer, all_interfaces, processors};
+use crate::config::{UpConfig, UpLayer, all_interfaces, processors};
 use crate::driver::NodeHandle;
 use crate::files::seal::Seal;
 use crate::identity::Identity;
@@ -321,7 +321,7 @@ impl Up {
                 circuits: true,
                 relay_rate: Some(policy.relay_rate()),
                 files: Some(files.into()),
-                rn_tree: config.matchmaking == Matchmaking::RnTree,
+                matchmaking: swarm.matchmaking.unwrap_or_default(),
                 properties: properties.into(),
                 ..node_core::Config::default()
             },

@@ -162,6 +162,7 @@ fn settings_of_the_swarm_are_learnt_from_any_gateway_remembered_and_binding() {
         };
         assert_eq!(remembered["bank"], founder.id.as_str(), "{folder}");
         assert_eq!((&remembered["pricing"], &remembered["tree_degree"]), (&"max-min".into(), &4.into()));
+        assert_eq!(remembered["matchmaking"], "rn-tree");
     }
     let market = ["market", "--output", "json", "--gateway", &second.url, "--token", &second.token];
     assert_eq!(world.run(market).ok().json()["bank"], founder.id.as_str());

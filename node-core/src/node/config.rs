@@ -8,7 +8,7 @@ use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::market::MarketConfig;
 use crate::platform::Platform;
-use crate::requires::Properties;
+use crate::requires::{Matchmaking, Properties};
 use crate::ticket::ServiceId;
 use crate::work::KeeperConfig;
 use crate::work::{OwnerConfig, RunnerConfig};
@@ -16,7 +16,7 @@ use crate::{
     discovery::nearest::NearestConfig, files::FilesConfig, ledger::books::Rules, overlay::ring::RingConfig,
     overlay::tree::TreeConfig, records::RecordsConfig,
 };
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -54,9 +54,9 @@ pub struct Config {
     pub invite: Option<String>,
     /// A joining node's: the word it shows.
     pub invited_with: Option<String>,
-    /// A gateway's: nodes that may submit jobs to it over the wire, beside itself. The API asks for its
-    /// token instead. Empty by default: strangers join a swarm.
-    pub submitters: BTreeSet<NodeId>,
+    /// A gateway's: nodes that may submit jobs to it over the wire, beside itself, and the weight of each. The
+    /// API asks for its token instead. Empty by default: strangers join a swarm.
+    pub submitters: BTreeMap<NodeId, u16>,
     pub limits: Arc<Bounds>,
     pub timing: Arc<Timing>,
     /// The shape of the tree: the same on all nodes of a swarm.
@@ -80,8 +80,8 @@ pub struct Config {
     /// Bytes a second that it passes on for others at the start, if it is a relay of circuits; 0 until its donor gives
     /// some.
     pub relay_rate: Option<u64>,
-    /// Takes its place in the tree that knows what nodes can do. All nodes of a swarm on the ring have the same.
-    pub rn_tree: bool,
+    /// Way in which jobs with requirements find nodes: the same on all nodes of a swarm.
+    pub matchmaking: Matchmaking,
     /// Files: this node's, kept by others, and others', kept here. None: neither.
     pub files: Option<Arc<FilesConfig>>,
 }
@@ -94,6 +94,7 @@ pub struct Open {
     pub scheme: bool,
     pub pricing: bool,
     pub degree: bool,
+    pub matchmaking: bool,
 }
 
 /// Key and settings that a node needs to have and spend credit.
@@ -145,7 +146,7 @@ impl Default for Config {
             properties: Arc::default(),
             invite: None,
             invited_with: None,
-            submitters: BTreeSet::new(),
+            submitters: BTreeMap::new(),
             limits: Arc::default(),
             timing: Arc::default(),
             tree: Arc::default(),
@@ -160,7 +161,7 @@ impl Default for Config {
             signalling: None,
             circuits: false,
             relay_rate: None,
-            rn_tree: false,
+            matchmaking: Matchmaking::None,
             files: None,
         }
     }
@@ -170,6 +171,11 @@ impl Config {
     /// The bounds, to be changed before the node starts.
     pub fn limits_mut(&mut self) -> &mut Bounds {
         Arc::make_mut(&mut self.limits)
+    }
+
+    /// Whether jobs with requirements find nodes, or may when its peers have told.
+    pub fn may_match(&self) -> bool {
+        self.open.matchmaking || self.matchmaking != Matchmaking::None
     }
 
     pub fn owns_jobs(&self) -> bool {

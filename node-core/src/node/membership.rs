@@ -104,7 +104,8 @@ impl Node {
     fn knows_settings(&self) -> bool {
         let swarm = self.swarm();
         let trades = self.config.market.is_some();
-        swarm.degree.is_some() && (!trades || swarm.scheme.is_some() && swarm.pricing.is_some())
+        let is_shaped = swarm.degree.is_some() && swarm.matchmaking.is_some();
+        is_shaped && (!trades || swarm.scheme.is_some() && swarm.pricing.is_some())
     }
 
     fn become_member(&mut self, me: Contact, host: &mut dyn Host) {

@@ -6,13 +6,16 @@ use super::host::{Host, NodeEvent};
 use super::notes::Note;
 use crate::ids::NodeId;
 use crate::overlay::swarm::Swarm;
+use crate::requires::Matchmaking;
+use crate::ticket::ServiceId;
 use std::sync::Arc;
 
 /// Settings that a node is told at its start.
 pub(super) fn settings_of(me: NodeId, config: &Config) -> Swarm {
     let bank = config.bank.as_ref().and_then(|part| part.bank.or(part.rules.is_some().then_some(me)));
     let degree = Some(config.tree.m).filter(|_| !config.open.degree);
-    Swarm { bank, degree, ..settings_of_guest(config) }
+    let matchmaking = Some(config.matchmaking).filter(|_| !config.open.matchmaking);
+    Swarm { bank, degree, matchmaking, ..settings_of_guest(config) }
 }
 
 /// A guest is told the others by its gateway.
@@ -24,6 +27,7 @@ pub(super) fn settings_of_guest(config: &Config) -> Swarm {
         scheme: market.filter(|_| !open.scheme).map(|it| it.scheme),
         pricing: market.filter(|_| !open.pricing).map(|it| it.rule),
         degree: None,
+        matchmaking: None,
     }
 }
 
@@ -44,6 +48,10 @@ impl Node {
         if let Some(degree) = swarm.degree.filter(|degree| *degree != config.tree.m) {
             let tree = Arc::make_mut(&mut config.tree);
             (tree.m, tree.k) = (degree, degree);
+        }
+        config.matchmaking = swarm.matchmaking.unwrap_or(config.matchmaking);
+        if swarm.matchmaking == Some(Matchmaking::None) {
+            [ServiceId::RnTree, ServiceId::Fitting].into_iter().for_each(|service| self.shut(service));
         }
         if let Some(bank) = swarm.bank {
             self.note(Note::Bank(bank), host);

@@ -254,6 +254,16 @@ impl Table {
         self.seats.get_mut(place.checked_sub(1)?)
     }
 
+    /// The service has no part in the node any more. Its seat stays: others keep their places.
+    fn shut(&mut self, of: ServiceId) {
+        if let Some(seat) = self.seat_mut(of) {
+            seat.service = Box::new(());
+        }
+        if let Some(place) = self.index.get_mut(of as usize) {
+            *place = 0;
+        }
+    }
+
     pub(super) fn row(&self, of: ServiceId) -> Option<&'static Row> {
         self.seat(of).map(|seat| seat.row)
     }
@@ -294,6 +304,12 @@ impl Node {
         let Some((effects, deadline)) = S::step(self, input) else { return };
         self.alarms.set(S::ID, deadline);
         S::follow(self, effects, host);
+    }
+
+    /// Ends a service. Inputs that are on their way to it are dropped.
+    pub(super) fn shut(&mut self, service: ServiceId) {
+        self.table.shut(service);
+        self.alarms.set(service, None);
     }
 
     pub(super) fn tell<S: Service>(&mut self, command: S::Command) {

@@ -6,6 +6,7 @@
 use crate::goods::Rule;
 use crate::goods::Scheme;
 use crate::ids::NodeId;
+use crate::requires::Matchmaking;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
@@ -23,6 +24,8 @@ pub struct Swarm {
     pub pricing: Option<Rule>,
     /// Least size of a group of siblings in the tree: m of paper `tree`, section 5.
     pub degree: Option<u8>,
+    /// Way in which jobs with requirements find nodes.
+    pub matchmaking: Option<Matchmaking>,
 }
 
 /// A setting for which two nodes have different values.
@@ -43,6 +46,7 @@ impl Swarm {
         self.scheme = self.scheme.or(other.scheme);
         self.pricing = self.pricing.or(other.pricing);
         self.degree = self.degree.or(other.degree);
+        self.matchmaking = self.matchmaking.or(other.matchmaking);
         *self != before
     }
 
@@ -73,6 +77,10 @@ impl Swarm {
                 differ(("pricing", "--pricing"), self.pricing, other.pricing, |it| rule_name(it).into())
             })
             .or_else(|| differ(("tree degree", "--tree-degree"), self.degree, other.degree, plain))
+            .or_else(|| {
+                let name = ("matchmaking", "--matchmaking");
+                differ(name, self.matchmaking, other.matchmaking, |it| matchmaking_name(it).into())
+            })
     }
 }
 
@@ -89,6 +97,14 @@ pub fn rule_name(rule: Rule) -> &'static str {
     match rule {
         Rule::ReverseVickrey => "vickrey",
         Rule::MaxMin => "max-min",
+    }
+}
+
+/// The way as people set it.
+pub fn matchmaking_name(way: Matchmaking) -> &'static str {
+    match way {
+        Matchmaking::None => "none",
+        Matchmaking::RnTree => "rn-tree",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::bounds::{Bounds, Timing};
 use crate::ids::NodeId;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -11,8 +11,9 @@ pub struct OwnerConfig {
     pub owns_jobs: bool,
     /// Content that no job needs may be forgotten here, so jobs say after a start what they need.
     pub pins: bool,
-    /// Nodes that may submit jobs over the wire, beside this one.
-    pub submitters: BTreeSet<NodeId>,
+    /// Nodes that may submit jobs over the wire, beside this one, and the weight of each: of two submitters whose jobs
+    /// wait, one with twice the weight has twice the units running. This node itself has a weight of 1 unless it is named.
+    pub submitters: BTreeMap<NodeId, u16>,
     pub limits: Arc<Bounds>,
     pub timing: Arc<Timing>,
 }

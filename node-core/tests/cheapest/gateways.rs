@@ -10,6 +10,7 @@ use node_core::node::config::{BankPart, MarketPart, Open};
 use node_core::overlay::dialback::Standing;
 use node_core::overlay::tree::TreeConfig;
 use node_core::platform::Platform;
+use node_core::requires::Matchmaking;
 use node_core::{Config, JobId};
 use simulator::World;
 use std::time::Duration;
@@ -28,7 +29,7 @@ fn founder() -> Config {
 fn joins(at: usize, gateway: bool) -> Config {
     Config {
         founds: false,
-        open: Open { scheme: true, pricing: true, degree: true },
+        open: Open { scheme: true, pricing: true, degree: true, matchmaking: true },
         bank: Some(BankPart { secret: secret(at), bank: None, rules: None }),
         ..config(at, gateway, false)
     }
@@ -143,6 +144,14 @@ fn a_node_that_is_set_otherwise_is_refused_in_words() {
                 ..joins(3, true)
             },
             "--pricing",
+        ),
+        (
+            Config {
+                matchmaking: Matchmaking::RnTree,
+                open: Open { matchmaking: false, ..joins(4, false).open },
+                ..joins(4, false)
+            },
+            "--matchmaking",
         ),
     ];
     for (at, (config, flag)) in cases.into_iter().enumerate().map(|(n, case)| (n + 1, case)) {

@@ -41,7 +41,7 @@ fn swarm(seed: u64) -> World {
         platform: Platform::Browser,
         submits: true,
         slots: 0,
-        open: Open { scheme: true, pricing: true, degree: true },
+        open: Open { scheme: true, pricing: true, degree: true, matchmaking: true },
         bank: Some(BankPart { secret: secret(page), bank: None, rules: None }),
         signalling: Some(secret(page)),
         circuits: true,

@@ -33,11 +33,14 @@ pub(super) fn rn_tree_examples() -> Vec<Message> {
 
 pub(super) fn fitting_examples() -> Vec<Message> {
     use node_core::capability::{Capability, Words};
-    use node_core::discovery::fitting::{Claim, Line, Mark, Message as M, ToMeeting, ToNode, ToOwner};
+    use node_core::discovery::fitting::{Claim, Line, Mark, Message as M, Share};
+    use node_core::discovery::fitting::{ToMeeting, ToNode, ToOwner};
     use node_core::requires::{Properties, Stated};
     let (owner, job) = (contact(), JobId([2; 16]));
     let needs = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
-    let mark = Mark { meeting: Some(13), owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7 };
+    let share = Share { submitter: 20, running: 21 };
+    let mark = Mark { meeting: Some(13), owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7, share };
+    let line = Line { owner, job, waited_ms: 8, share };
     let node = NodeId([18; 32]);
     let labels = vec![("site".into(), "graz".into())];
     let properties =
@@ -49,11 +52,12 @@ pub(super) fn fitting_examples() -> Vec<Message> {
         M::ToMeeting(ToMeeting::Seek { meeting: 14, at: owner.into(), capability: needs }),
         M::ToMeeting(ToMeeting::Park { meeting: 19, at: owner.into(), capability: needs }),
         M::ToMeeting(ToMeeting::Leave { node: NodeId([17; 32]) }),
-        M::ToNode(ToNode::Lines { meeting: 15, node, lines: vec![Line { owner, job, score: 8 }] }),
-        M::ToNode(ToNode::Given { job, node, units: 9, left: 11 }),
+        M::ToMeeting(ToMeeting::Shares { shares: vec![share] }),
+        M::ToNode(ToNode::Lines { meeting: 15, node, lines: vec![line] }),
+        M::ToNode(ToNode::Given { job, node, units: 9, left: 11, share: Some(share) }),
         M::ToNode(ToNode::Unfit { job, node }),
         M::NotHere { meeting: 16 },
-        M::ToOwner(ToOwner::Claim(Claim { job, at: owner.into(), stated, slots: 10 })),
+        M::ToOwner(ToOwner::Claim(Claim { job, at: owner.into(), stated, slots: 10, most: 22 })),
     ]
     .map(Message::Fitting)
     .into()

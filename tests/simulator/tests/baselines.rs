@@ -78,12 +78,18 @@ fn jobs_wait_for_nodes_as_they_did() {
     compare("matchmaking");
 }
 
+#[test]
+fn submitters_share_nodes_as_they_did() {
+    compare("fairness");
+}
+
 /// A scenario without a baseline: it measures the memory of the process, which tests share.
 const MEASURED_ONLY: &[&str] = &["whole"];
 
 #[test]
 fn every_scenario_has_a_baseline_that_is_compared() {
     let compared = [
+        "fairness",
         "guests",
         "market-churn",
         "market",

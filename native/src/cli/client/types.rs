@@ -69,6 +69,8 @@ pub(crate) struct Fitting {
 pub(crate) struct FittingWaits {
     pub(crate) nodes: u32,
     pub(crate) able: u32,
+    pub(crate) running: u32,
+    pub(crate) weight: u16,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,13 +1,14 @@
 //! Free slots of one node: it looks for jobs that wait, and claims the best at its owner. A gateway looks for its guests,
 //! too, whom nobody can tell anything but by way of it.
 
-use super::message::{Claim, Line, Message, ToMeeting, ToOwner};
+use super::message::{Claim, Line, Message, Share, ToMeeting, ToOwner, share_at};
 use super::{Event, Fcx, Fitting, Timer, marks};
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
 use crate::requires::{GuestSlots, Stated};
 use crate::time::Time;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -25,6 +26,10 @@ const KEPT: Duration = Duration::from_secs(30);
 
 /// Time for which a node leaves a job alone whose owner found it unfit. Our choice: donors seldom change what they give.
 const UNFIT: Duration = Duration::from_secs(600);
+
+/// Claims of one look that may be turned down since another job is more urgent. Our choice: shares that are two seconds
+/// old are corrected by the first.
+const OUTDONE: u32 = 2;
 
 /// Looks one after the other whose jobs were all gone, until the node waits before the next. Our choice: a few round
 /// trips.
@@ -64,6 +69,14 @@ struct Look {
     claimed: Option<Line>,
     /// A job was gone when this node claimed it.
     in_vain: bool,
+    /// Claims that were turned down since another job is more urgent.
+    outdone: u32,
+}
+
+impl Look {
+    fn sort(&mut self) {
+        self.lines.sort_unstable_by_key(|line| (Reverse(line.urgency()), line.owner.id, line.job));
+    }
 }
 
 impl Idle {
@@ -96,11 +109,15 @@ impl Idle {
         for line in lines {
             let job = (line.owner.id, line.job);
             let is_unfit = self.unfit.iter().any(|(owner, unfit, _)| (*owner, *unfit) == job);
-            if !is_unfit && !look.lines.iter().any(|known| (known.owner.id, known.job) == job) {
-                look.lines.push(line);
+            let known = look.lines.iter_mut().find(|known| (known.owner.id, known.job) == job);
+            match known {
+                // The newer word knows its share better.
+                Some(known) => *known = line,
+                None if is_unfit => {}
+                None => look.lines.push(line),
             }
         }
-        look.lines.sort_unstable_by_key(|line| (std::cmp::Reverse(line.score), line.owner.id, line.job));
+        look.sort();
         look.lines.truncate(LINES);
     }
 
@@ -108,6 +125,17 @@ impl Idle {
     fn waits_for(&self, needs: &Capability) -> bool {
         let has_asked = self.look.as_ref().is_some_and(|look| look.waits.is_empty());
         has_asked && self.free() > 0 && self.stated.capability.covers(needs)
+    }
+
+    /// Jobs that it knows of are urgent by this share from now on.
+    pub(super) fn share(&mut self, owner: NodeId, share: Share) {
+        let looked = self.look.iter_mut().flat_map(|look| &mut look.lines);
+        let lines = looked.chain(self.known.iter_mut().map(|(line, _)| line));
+        let of = |line: &&mut Line| (line.owner.id, line.share.submitter) == (owner, share.submitter);
+        lines.filter(of).for_each(|line| line.share = share);
+        if let Some(look) = &mut self.look {
+            look.sort();
+        }
     }
 
     /// Ends the claim of this job, which is answered; none if no such claim is under way.
@@ -289,7 +317,13 @@ impl Fitting {
         let line = look.lines.remove(0);
         look.claimed = Some(line);
         let Line { owner, job, .. } = line;
-        let claim = Claim { job, at, stated: idle.stated.clone(), slots };
+        let of = |line: &Line| (line.owner.id, line.share.submitter);
+        let next = look.lines.iter().find(|other| of(other) != of(&line));
+        let most = match next.filter(|_| look.outdone < OUTDONE) {
+            Some(next) => share_at(line.waited_ms, next.urgency()),
+            None => u32::MAX,
+        };
+        let claim = Claim { job, at, stated: idle.stated.clone(), slots, most };
         cx.set_timer(Timer::Look(who), CLAIM);
         cx.send_to(owner, Message::ToOwner(ToOwner::Claim(claim)));
     }
@@ -313,13 +347,19 @@ impl Fitting {
         &mut self,
         from: NodeId,
         (job, who): (JobId, NodeId),
-        (units, left): (u32, u32),
+        (units, left, share): (u32, u32, Option<Share>),
         cx: &mut Fcx<'_>,
     ) {
         let (is_own, now) = (who == cx.me, cx.now);
         let Some(idle) = self.idle(who, cx) else { return };
         let free = idle.free();
         let Some(line) = idle.answered(from, job) else { return };
+        if let (0, 1.., Some(look)) = (units, left, &mut idle.look) {
+            look.outdone += 1;
+            look.lines.push(Line { share: share.unwrap_or(line.share), ..line });
+            look.sort();
+            return self.go_on(who, cx);
+        }
         if left > 0 && idle.known.len() < LINES {
             idle.known.push((line, now));
         }

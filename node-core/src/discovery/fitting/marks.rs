@@ -1,11 +1,12 @@
 //! Marks of jobs that wait, and idle nodes that wait for them: what a meeting node keeps, and what a capable node keeps
 //! of the marks that were left with it.
 
-use super::message::{Line, Mark};
+use super::message::{Line, Mark, Share, urgency};
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
 use crate::time::Time;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -41,8 +42,9 @@ struct Kept {
     needs: Capability,
     /// Meeting points at which it was left, a bit each.
     at: u32,
-    /// Score of the mark is its age since then, which its scarcity has moved back.
+    /// Since when it counts as waiting: its scarcity has moved that back.
     since: i64,
+    share: Share,
     heard: Time,
 }
 
@@ -71,7 +73,8 @@ impl Marks {
         let since = millis(now) - i64::from(mark.age_ms) - i64::from(mark.bonus_ms);
         let before = self.marks.get(&key).map_or(0, |kept| kept.at);
         let at = before | mark.meeting.map_or(0, bit);
-        self.marks.insert(key, Kept { owner: mark.owner, needs: mark.needs, at, since, heard: now });
+        let kept = Kept { owner: mark.owner, needs: mark.needs, at, since, share: mark.share, heard: now };
+        self.marks.insert(key, kept);
         true
     }
 
@@ -82,6 +85,17 @@ impl Marks {
 
     pub(super) fn remove(&mut self, owner: NodeId, job: JobId) {
         self.marks.remove(&(owner, job));
+    }
+
+    /// Shares of submitters of the owner.
+    pub(super) fn shares(&mut self, owner: NodeId, shares: &[Share]) {
+        let shares: BTreeMap<u32, u32> =
+            shares.iter().map(|share| (share.submitter, share.running)).collect();
+        for (_, kept) in self.marks.range_mut((owner, JobId([0; 16]))..=(owner, JobId([255; 16]))) {
+            if let Some(running) = shares.get(&kept.share.submitter) {
+                kept.share.running = *running;
+            }
+        }
     }
 
     /// This node owns the meeting point no more. Owners of the marks that were left at it; those that were left nowhere
@@ -108,12 +122,19 @@ impl Marks {
     pub(super) fn best_for(&self, node: &Capability, now: Time) -> Vec<Line> {
         let fitting =
             self.marks.iter().filter(|(_, kept)| node.covers(&kept.needs) && now.since(kept.heard) < LAPSE);
-        let mut all: Vec<(i64, (NodeId, JobId), Contact)> =
-            fitting.map(|(key, kept)| (kept.since, *key, kept.owner)).collect();
-        all.sort_unstable_by_key(|(since, key, _)| (*since, *key));
-        let score = |since: i64| u32::try_from(millis(now) - since).unwrap_or(u32::MAX);
+        let waited = |kept: &Kept| u32::try_from(millis(now) - kept.since).unwrap_or(u32::MAX);
+        let mut all: Vec<(u64, (NodeId, JobId), &Kept)> =
+            fitting.map(|(key, kept)| (urgency(waited(kept), kept.share), *key, kept)).collect();
+        all.sort_unstable_by_key(|(urgency, key, _)| (Reverse(*urgency), *key));
         let lines = all.into_iter().take(LINES);
-        lines.map(|(since, (_, job), owner)| Line { owner, job, score: score(since) }).collect()
+        lines
+            .map(|(_, (_, job), kept)| Line {
+                owner: kept.owner,
+                job,
+                waited_ms: waited(kept),
+                share: kept.share,
+            })
+            .collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -235,7 +256,8 @@ mod tests {
     fn mark(owner: u8, number: u64, memory: u32, age_s: u32, bonus_s: u32) -> Mark {
         let (age_ms, bonus_ms) = (age_s * 1000, bonus_s * 1000);
         let (meeting, owner, job, needs) = (Some(0), contact(owner), job(number), needs(memory));
-        Mark { meeting, owner, job, needs, units: 1, age_ms, bonus_ms }
+        let share = Share { submitter: 0, running: 0 };
+        Mark { meeting, owner, job, needs, units: 1, age_ms, bonus_ms, share }
     }
 
     fn at(s: u64) -> Time {
@@ -256,11 +278,30 @@ mod tests {
         }
         assert_eq!(numbers(&marks, 50, at(100)), [2, 3, 1]);
         assert_eq!(numbers(&marks, 15, at(100)), [3, 1], "what it cannot run it is not told");
-        assert_eq!(marks.best_for(&needs(15), at(130))[0].score, 85_000);
+        assert_eq!(marks.best_for(&needs(15), at(130))[0].waited_ms, 85_000);
         marks.remove(contact(1).id, job(2));
         marks.forget(contact(2).id);
         assert_eq!(numbers(&marks, 99, at(100)), [1]);
         assert!(numbers(&marks, 99, at(100) + LAPSE).is_empty());
+    }
+
+    #[test]
+    fn of_two_submitters_that_waited_as_long_whoever_has_less_running_goes_first() {
+        let mut marks = Marks::default();
+        let of = |submitter, mark: Mark| Mark { share: Share { submitter, running: 0 }, ..mark };
+        for mark in [of(1, mark(1, 1, 1, 100, 0)), of(2, mark(1, 2, 1, 60, 0)), of(1, mark(2, 3, 1, 50, 0))] {
+            assert!(marks.put(&mark, at(100)));
+        }
+        assert_eq!(numbers(&marks, 1, at(100)), [1, 2, 3]);
+        marks.shares(contact(1).id, &[Share { submitter: 1, running: 1000 }]);
+        assert_eq!(numbers(&marks, 1, at(100)), [2, 1, 3], "half of 100 s, 60 s, and another owner's 50 s");
+        assert_eq!(
+            numbers(&marks, 1, at(100) + Duration::from_secs(1000)),
+            [2, 3, 1],
+            "none starves, and 1100 / 2 < 1050"
+        );
+        marks.shares(contact(1).id, &[Share { submitter: 2, running: 99_000 }]);
+        assert_eq!(numbers(&marks, 1, at(100)), [1, 3, 2]);
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub enum ToMeeting {
     Park { meeting: u8, at: Address, capability: Capability },
     /// It has no free slot any more.
     Leave { node: NodeId },
+    /// Shares of submitters whose jobs the sender has marked have changed.
+    Shares { shares: Vec<Share> },
 }
 
 /// To a node with a free slot, or the gateway whose guest it is.
@@ -39,8 +41,9 @@ pub enum ToNode {
     /// Jobs that it can run, the best first: those that wait, or one that has come since. Empty: none waits, and the
     /// node is parked.
     Lines { meeting: u8, node: NodeId, lines: Vec<Line> },
-    /// From the owner, to a claim: so many units are on their way, and so many more wait.
-    Given { job: JobId, node: NodeId, units: u32, left: u32 },
+    /// From the owner, to a claim: so many units are on their way, and so many more wait. None of a job that it does not
+    /// know has a share.
+    Given { job: JobId, node: NodeId, units: u32, left: u32, share: Option<Share> },
     /// From the owner, to a claim: the node has not what the job requires, though it seemed so.
     Unfit { job: JobId, node: NodeId },
 }
@@ -60,6 +63,8 @@ pub struct Claim {
     pub stated: Stated,
     /// Slots that are free for it.
     pub slots: u32,
+    /// Greatest running share of the submitter with which this job is the most urgent that the sender knows of.
+    pub most: u32,
 }
 
 /// Mark of a job whose units wait.
@@ -76,6 +81,16 @@ pub struct Mark {
     pub age_ms: u32,
     /// How much older it counts, since few nodes can run it.
     pub bonus_ms: u32,
+    pub share: Share,
+}
+
+/// Part of the swarm that the submitter of a job has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Number of the submitter at the job's owner.
+    pub submitter: u32,
+    /// Thousandths of units that run for it, for each part of its weight.
+    pub running: u32,
 }
 
 /// A mark as a node with a free slot is told of it.
@@ -84,13 +99,30 @@ pub struct Line {
     pub owner: Contact,
     pub job: JobId,
     /// Age and scarcity, milliseconds.
-    pub score: u32,
+    pub waited_ms: u32,
+    pub share: Share,
 }
 
 impl Line {
     /// The mark after so long: it has aged.
     pub(super) fn after(self, time: Duration) -> Line {
         let more = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-        Line { score: self.score.saturating_add(more), ..self }
+        Line { waited_ms: self.waited_ms.saturating_add(more), ..self }
     }
+
+    /// Urgency of the job, thousandths of a millisecond: its time of waiting for each unit that its submitter would have
+    /// with one more.
+    pub fn urgency(&self) -> u64 {
+        urgency(self.waited_ms, self.share)
+    }
+}
+
+/// Running share with which a job that has waited so long is as urgent as that.
+pub(super) fn share_at(waited_ms: u32, urgency: u64) -> u32 {
+    let all = u64::from(waited_ms) * 1_000_000 / urgency.max(1);
+    u32::try_from(all.saturating_sub(1000)).unwrap_or(u32::MAX)
+}
+
+pub(super) fn urgency(waited_ms: u32, share: Share) -> u64 {
+    u64::from(waited_ms) * 1_000_000 / (u64::from(share.running) + 1000)
 }

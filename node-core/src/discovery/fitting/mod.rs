@@ -9,6 +9,7 @@
 //! | `idle` | slots of this node, and its look for jobs |
 //! | `marks` | marks that are left here, and idle nodes that are parked here |
 //! | `meetings` | who is where jobs and nodes meet |
+//! | `shares` | submitters, and how many of their units run |
 //! | `view` | jobs that wait, as people see them |
 //!
 //! *Departure.* Paper `match`, section 2, binds early: the owner chooses a run node, in whose queue the job waits, first
@@ -20,10 +21,11 @@ mod known;
 mod marks;
 mod meetings;
 mod message;
+mod shares;
 mod view;
 mod waiting;
 
-pub use message::{Claim, Line, Mark, Message, ToMeeting, ToNode, ToOwner};
+pub use message::{Claim, Line, Mark, Message, Share, ToMeeting, ToNode, ToOwner};
 
 use crate::address::{Address, Contact};
 use crate::capability::{Candidate, Capability};
@@ -37,6 +39,7 @@ use idle::Idle;
 use known::Known;
 use marks::{Marks, Parked};
 use meetings::{MEETINGS, Meetings};
+use shares::Shares;
 use std::collections::{BTreeMap, BTreeSet};
 pub use view::View;
 use waiting::Waiting;
@@ -52,6 +55,7 @@ pub struct Fitting {
     me: Option<Contact>,
     range: Option<Range>,
     waiting: BTreeMap<JobId, Waiting>,
+    shares: Shares,
     /// Jobs that are marked at each meeting point.
     marked: [u32; MEETINGS as usize],
     /// Meeting nodes whose connections are held.
@@ -75,6 +79,8 @@ pub enum Timer {
     Renew(JobId),
     /// Nobody owned the meeting point a while ago.
     Meeting(u8),
+    /// Meeting nodes are told of shares that have changed.
+    Shares,
 }
 
 #[derive(Clone, Debug)]
@@ -106,6 +112,8 @@ pub enum Command {
     Enough {
         job: JobId,
     },
+    /// Units that run for each submitter with jobs at this node, whatever finds their nodes.
+    Running(BTreeMap<NodeId, u32>),
     /// The node has claimed units of the job, and does not take them.
     Unfit {
         job: JobId,
@@ -165,6 +173,9 @@ pub struct Asks {
     pub needs: Capability,
     /// Words among the needs in full.
     pub requires: Box<Requires>,
+    pub submitter: NodeId,
+    /// Weight that the operator gives to the submitter: with twice the weight, twice the units run.
+    pub weight: u16,
     /// Nodes of the swarm, and millionths of them that have it all, as far as is known.
     pub nodes: u32,
     pub share: u32,
@@ -197,8 +208,12 @@ impl Protocol for Fitting {
             Input::Message { from, message: Message::ToNode(ToNode::Lines { meeting, node, lines }) } => {
                 self.told(from, (meeting, node), lines, cx);
             }
-            Input::Message { from, message: Message::ToNode(ToNode::Given { job, node, units, left }) } => {
-                self.given(from, (job, node), (units, left), cx);
+            Input::Message {
+                from,
+                message: Message::ToNode(ToNode::Given { job, node, units, left, share }),
+            } => {
+                share.into_iter().for_each(|share| self.share(from, share));
+                self.given(from, (job, node), (units, left, share), cx);
             }
             Input::Message { from, message: Message::ToOwner(ToOwner::Claim(claim)) } => {
                 self.claimed(from, &claim, cx);
@@ -213,11 +228,13 @@ impl Protocol for Fitting {
             Input::Timer(Timer::Kept(node, owner)) => self.kept_over(node, owner, cx),
             Input::Timer(Timer::Renew(job)) => self.mark(job, cx),
             Input::Timer(Timer::Meeting(meeting)) => self.meet_again(meeting, cx),
+            Input::Timer(Timer::Shares) => self.tell_shares(cx),
         }
     }
 
     fn check_invariants(&self) {
         assert!(self.waiting.len() <= waiting::JOBS, "jobs that wait are bounded");
+        self.shares.check(self.waiting.len());
         self.marks.check();
         self.parked.check();
         self.known.check();
@@ -246,6 +263,10 @@ impl Fitting {
             Command::Guest { guest, slots } => self.guest(guest, slots.map(|slots| *slots), cx),
             Command::Want { job, asks, units } => self.want(job, asks, units, cx),
             Command::Enough { job } => self.unmark(job, cx),
+            Command::Running(running) => {
+                self.shares.count(running);
+                self.tell_shares_soon(cx);
+            }
             Command::Unfit { job, node } => self.turned_away(job, node, cx),
             Command::Located { number, owner } => self.located(number, owner, cx),
             Command::Capable { number, found, searched } => self.capable(number, &found, searched, cx),
@@ -295,6 +316,10 @@ impl Fitting {
             }
             ToMeeting::Park { meeting, at, capability } => self.parked.park(at, capability, meeting, cx.now),
             ToMeeting::Leave { node } => self.parked.remove(node, from),
+            ToMeeting::Shares { shares } if shares.len() > shares::TOLD => {
+                cx.fault(from, "tells of more shares than a message has".into());
+            }
+            ToMeeting::Shares { shares } => self.marks.shares(from, &shares),
         }
     }
 
@@ -360,13 +385,20 @@ impl Fitting {
         self.held = now.into_keys().collect();
     }
 
+    /// The owner of a job that was claimed tells the share of its submitter: marks that are left here are not told.
+    fn share(&mut self, owner: NodeId, share: Share) {
+        self.marks.shares(owner, &[share]);
+        let looks = std::iter::once(&mut self.own).chain(self.guests.values_mut());
+        looks.for_each(|idle| idle.share(owner, share));
+    }
+
     /// A mark has come: as many parked nodes are told of it as units wait, those first that can do least.
     fn marked(&mut self, mark: &Mark, cx: &mut Fcx<'_>) {
         if !self.marks.put(mark, cx.now) {
             return;
         }
-        let line =
-            Line { owner: mark.owner, job: mark.job, score: mark.age_ms.saturating_add(mark.bonus_ms) };
+        let waited_ms = mark.age_ms.saturating_add(mark.bonus_ms);
+        let line = Line { owner: mark.owner, job: mark.job, waited_ms, share: mark.share };
         for _ in 0..mark.units.min(TOLD) {
             let Some((at, meeting)) = self.parked.take_for(&mark.needs, cx.now) else { break };
             let Some(hop) = at.first_hop() else { continue };

@@ -1,6 +1,6 @@
 //! Jobs that wait, as people see them.
 
-use super::Fitting;
+use super::{Asks, Fitting};
 use crate::ids::{JobId, NodeId};
 
 /// Standing of a job that waits for nodes that have what it requires.
@@ -12,6 +12,9 @@ pub struct View {
     pub able: u32,
     /// Meeting nodes where it is marked, as far as they are known.
     pub meetings: Vec<NodeId>,
+    /// Units that run for its submitter, and the submitter's weight.
+    pub running: u32,
+    pub weight: u16,
     /// Nodes that can run it, or their gateways, where it is marked, too.
     pub capable: Vec<NodeId>,
 }
@@ -25,6 +28,8 @@ impl Fitting {
         let mut meetings: Vec<NodeId> = at.map(|(_, contact)| contact.id).collect();
         meetings.dedup();
         let capable = waiting.capable().iter().map(|contact| contact.id).collect();
-        Some(View { nodes, able, meetings, capable })
+        let Asks { submitter, weight, .. } = *waiting.asks();
+        let running = self.shares.running(submitter);
+        Some(View { nodes, able, meetings, running, weight, capable })
     }
 }

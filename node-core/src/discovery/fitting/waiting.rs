@@ -1,7 +1,7 @@
 //! Jobs of this node that wait: they are marked where idle nodes look, and given to who claims them. The owner alone
 //! decides who gets a unit, so that each runs once.
 
-use super::message::{Claim, Mark, Message, ToMeeting, ToNode};
+use super::message::{Claim, Mark, Message, Share, ToMeeting, ToNode};
 use super::{Asks, Event, Fcx, Fitting, Timer};
 use crate::address::{Address, Contact};
 use crate::capability::Candidate;
@@ -29,6 +29,9 @@ const RARE: u32 = 100_000;
 /// Age that a job gains for each factor of e by which fewer nodes can run it. Our choice, of 60 and 200 s.
 const SCARCITY_MS: f64 = 60_000.0;
 
+/// Time within which changes of shares are told together. Our choice: nodes that begin to idle at once are some dozens.
+const TELL: Duration = Duration::from_secs(2);
+
 /// A job that waits.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -55,10 +58,10 @@ impl Waiting {
         self.meetings.contains(&meeting)
     }
 
-    fn mark(&self, job: JobId, owner: Contact, meeting: Option<u8>, now: Time) -> Mark {
+    fn mark(&self, job: JobId, owner: Contact, meeting: Option<u8>, share: Share, now: Time) -> Mark {
         let age_ms = u32::try_from(now.since(self.since).as_millis()).unwrap_or(u32::MAX);
         let (needs, bonus_ms) = (self.asks.needs, bonus_ms(self.asks.share));
-        Mark { meeting, owner, job, needs, units: self.units, age_ms, bonus_ms }
+        Mark { meeting, owner, job, needs, units: self.units, age_ms, bonus_ms, share }
     }
 }
 
@@ -86,6 +89,7 @@ impl Fitting {
         let (needs, share) = (asks.needs, asks.share);
         let able = asks.able() as usize;
         self.count_marked(&meetings, true);
+        self.shares.begin(asks.submitter, asks.weight);
         let waiting = Waiting { asks, units, since: cx.now, meetings, capable: Vec::new() };
         self.waiting.insert(job, waiting);
         self.mark(job, cx);
@@ -140,7 +144,8 @@ impl Fitting {
 
     pub(super) fn mark_at(&mut self, job: JobId, meeting: u8, cx: &mut Fcx<'_>) {
         let (Some(me), Some(waiting)) = (self.me, self.waiting.get(&job)) else { return };
-        let mark = waiting.mark(job, me, Some(meeting), cx.now);
+        let share = self.shares.of(waiting.asks.submitter);
+        let mark = waiting.mark(job, me, Some(meeting), share, cx.now);
         self.meetings.send(meeting, ToMeeting::Mark(mark), cx);
     }
 
@@ -166,7 +171,8 @@ impl Fitting {
         waiting.capable = capable.iter().filter_map(Address::first_hop).collect();
         waiting.capable.sort_unstable();
         waiting.capable.dedup();
-        let mark = waiting.mark(job, me, None, cx.now);
+        let share = self.shares.of(waiting.asks.submitter);
+        let mark = waiting.mark(job, me, None, share, cx.now);
         for contact in waiting.capable.iter().copied() {
             cx.send_to(contact, Message::ToMeeting(ToMeeting::Mark(mark)));
         }
@@ -176,6 +182,7 @@ impl Fitting {
     pub(super) fn unmark(&mut self, job: JobId, cx: &mut Fcx<'_>) {
         let Some(waiting) = self.waiting.remove(&job) else { return };
         cx.cancel_timer(Timer::Renew(job));
+        self.shares.end(waiting.asks.submitter);
         self.count_marked(&waiting.meetings, false);
         self.hold_meetings(cx);
         for meeting in waiting.meetings {
@@ -184,6 +191,25 @@ impl Fitting {
         for contact in waiting.capable {
             cx.send_to(contact, Message::ToMeeting(ToMeeting::Unmark { job }));
         }
+    }
+
+    /// Meeting nodes are told of shares in a moment, if one has changed.
+    pub(super) fn tell_shares_soon(&mut self, cx: &mut Fcx<'_>) {
+        if self.shares.has_news() {
+            cx.set_timer_by(Timer::Shares, TELL);
+        }
+    }
+
+    pub(super) fn tell_shares(&mut self, cx: &mut Fcx<'_>) {
+        let shares = self.shares.take_news();
+        if shares.is_empty() {
+            return;
+        }
+        let marked = (0u8..).zip(self.marked).filter(|(_, jobs)| *jobs > 0);
+        for (meeting, _) in marked {
+            self.meetings.send(meeting, ToMeeting::Shares { shares: shares.clone() }, cx);
+        }
+        self.tell_shares_soon(cx);
     }
 
     /// A node that has claimed units of the job does not take them: it waits for them no longer, and leaves the job alone.
@@ -204,7 +230,7 @@ impl Fitting {
             return cx.fault(from, format!("states what no node may: {why}"));
         }
         self.known.remember(Candidate { at: claim.at, capability: claim.stated.capability }, cx.now);
-        let mut given = (0, 0);
+        let mut given = (0, 0, None);
         if let Some(waiting) = self.waiting.get_mut(&job) {
             let asks = &waiting.asks;
             // It was told of the job before its donor took something back, or another word of it has the bit of one
@@ -212,14 +238,18 @@ impl Fitting {
             if !claim.stated.satisfies(&asks.needs, &asks.requires) {
                 return cx.send(from, Message::ToNode(ToNode::Unfit { job, node }));
             }
-            let units = claim.slots.min(waiting.units).min(SLOTS_MAX);
+            let share = self.shares.of(waiting.asks.submitter);
+            let is_outdone = share.running > claim.most;
+            let units = if is_outdone { 0 } else { claim.slots.min(waiting.units).min(SLOTS_MAX) };
             waiting.units -= units;
-            given = (units, waiting.units);
+            self.shares.add(waiting.asks.submitter, units);
+            given = (units, waiting.units, Some(self.shares.of(waiting.asks.submitter)));
         }
-        let (units, left) = given;
-        cx.send(from, Message::ToNode(ToNode::Given { job, node, units, left }));
+        let (units, left, share) = given;
+        cx.send(from, Message::ToNode(ToNode::Given { job, node, units, left, share }));
         if units > 0 {
             cx.emit(Event::Claimed { job, node: claim.at, units });
+            self.tell_shares_soon(cx);
         }
         if let Some(waiting) = self.waiting.get_mut(&job).filter(|waiting| waiting.units == 0) {
             // It is told by the answer.

@@ -32,7 +32,7 @@ impl Service for Fitting {
 
     fn open(config: &Config) -> Option<Self> {
         let fitting = || Fitting::new(Able::of(config).stated);
-        (config.rn_tree && config.ring.is_some()).then(fitting)
+        (config.may_match() && config.ring.is_some()).then(fitting)
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
@@ -133,7 +133,13 @@ impl Node {
     }
 
     /// Has units of a job wait for nodes that cover its needs.
-    pub(super) fn want(&mut self, job: JobId, requires: Box<Requires>, memory_bytes: u64, units: u32) {
+    pub(super) fn want(
+        &mut self,
+        job: JobId,
+        (requires, memory_bytes): (Box<Requires>, u64),
+        units: u32,
+        (submitter, weight): (NodeId, u16),
+    ) {
         if !self.has::<Fitting>() {
             let why = "this swarm has no finder for jobs with requirements".into();
             return self.tell::<Owner>(owner::Command::Short { job, why });
@@ -161,7 +167,7 @@ impl Node {
             self.tell::<Owner>(owner::Command::Short { job, why });
         }
         let nodes = whole.as_ref().map_or(0, Summary::nodes);
-        let asks = Asks { needs, requires, nodes, share: (share * 1e6) as u32 };
+        let asks = Asks { needs, requires, submitter, weight, nodes, share: (share * 1e6) as u32 };
         self.tell::<Fitting>(Command::Want { job, asks, units });
     }
 }

@@ -21,7 +21,7 @@ impl Service for Guest {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        Some(Guest::new(config.rn_tree.then(|| Able::of(config).stated)))
+        Some(Guest::new(config.may_match().then(|| Able::of(config).stated)))
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {

@@ -137,9 +137,10 @@ impl Service for Owner {
                 host.event(NodeEvent::Ready);
             }
             Event::Find(query) => node.tell::<Connected>(connected::Command::Find(query)),
-            Event::Want { job, requires, memory_bytes, units } => {
-                node.want(job, requires, memory_bytes, units);
+            Event::Want { job, requires, memory_bytes, units, submitter, weight } => {
+                node.want(job, (requires, memory_bytes), units, (submitter, weight));
             }
+            Event::Running(running) => node.tell::<Fitting>(fitting::Command::Running(running)),
             Event::Purchase(purchase) => node.purchase(purchase),
             Event::Settle { ticket, order } => {
                 let ticket = ServiceId::Owner.ticket(ticket);

@@ -25,7 +25,7 @@ impl Service for RnTree {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        (config.rn_tree && config.ring.is_some()).then(RnTree::default)
+        (config.may_match() && config.ring.is_some()).then(RnTree::default)
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {

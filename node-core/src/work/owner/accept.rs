@@ -7,7 +7,7 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::work::rows::{self, EndRecord, JobRecord};
 use crate::work::spec::{JobSpec, OwnedBy};
 use crate::work::submission;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Why a gateway does not take a job.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,12 +66,12 @@ pub(super) fn check_client(
     client: NodeId,
     spec: &JobSpec,
     me: NodeId,
-    submitters: &BTreeSet<NodeId>,
+    submitters: &BTreeMap<NodeId, u16>,
 ) -> Result<(), NotTaken> {
     if client == me {
         return Ok(());
     }
-    if !submitters.contains(&client) {
+    if !submitters.contains_key(&client) {
         return Err(NotTaken::Stranger(client));
     }
     if spec.find.terms().is_some() {

@@ -13,7 +13,7 @@ use crate::progress::Version;
 use crate::requires::Requires;
 use crate::work::delegation::OfRing;
 use bytes::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,7 +172,12 @@ pub enum Event {
         requires: Box<Requires>,
         memory_bytes: u64,
         units: u32,
+        submitter: NodeId,
+        /// Weight of the submitter.
+        weight: u16,
     },
+    /// Units that run for each submitter.
+    Running(BTreeMap<NodeId, u32>),
     /// Buy places; each wish is answered.
     Purchase(Purchase),
     /// Have the bank do this.

@@ -4,12 +4,13 @@
 //! [`super::book::State`], and the first durable result wins. Leases and heartbeats are one a runner, not one a unit.
 //!
 //! `work/book` has where units stand, `work/payments` what is bought for them, `work/delegation` whose they are on
-//! the ring. `Owner` itself is in seven files:
+//! the ring. `Owner` itself is in eight files:
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `mod` | inputs, and jobs from their submission to their end |
 //! | `place` | places: sought, bought, granted under leases, taken back |
+//! | `want` | jobs with requirements, whose units nodes claim |
 //! | `results` | results: checked, fetched, written down, acknowledged |
 //! | `checkpoint` | records of checkpoints, and keepers |
 //! | `moving` | units on the move, and units that are waited for |
@@ -34,6 +35,7 @@ mod refusing;
 mod restore;
 mod results;
 mod view;
+mod want;
 
 use crate::content::{BlobRef, NotFetched};
 use crate::contract::Holding;
@@ -90,6 +92,8 @@ pub struct Owner {
     /// Jobs with waiting units; the next search begins behind `last_served`.
     active: BTreeSet<JobId>,
     last_served: Option<JobId>,
+    /// When it told last how many units run for each submitter.
+    told_running: Option<Time>,
     leases: BTreeMap<NodeId, lease::Held>,
     next_lease: Lease,
     pending: BTreeMap<u64, Pending>,
@@ -225,6 +229,7 @@ impl Owner {
             book: Book::default(),
             active: BTreeSet::new(),
             last_served: None,
+            told_running: None,
             leases: BTreeMap::new(),
             next_lease: 1,
             pending: BTreeMap::new(),

@@ -38,6 +38,7 @@ impl Owner {
             return;
         }
         cx.set_timer_by(Timer::Look, super::LOOK_AGAIN);
+        self.tell_running(cx);
         let mut order: Vec<(bool, i32, bool, JobId)> = self
             .active
             .iter()
@@ -119,7 +120,7 @@ impl Owner {
     }
 
     /// Places that were found and not used are credit again.
-    fn unused(node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
+    pub(super) fn unused(node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
         if units > 0 {
             cx.emit(Event::Unused { node, units });
         }
@@ -127,7 +128,7 @@ impl Owner {
 
     /// Gives `runner` up to `units` waiting units of the job, in as many messages as needed. Returns
     /// how many places are left over.
-    fn grant(&mut self, runner: NodeId, id: JobId, mut units: u32, cx: &mut Cx<'_, Self>) -> u32 {
+    pub(super) fn grant(&mut self, runner: NodeId, id: JobId, mut units: u32, cx: &mut Cx<'_, Self>) -> u32 {
         while units > 0 {
             let Some(job) = self.jobs.get_mut(&id) else { return units };
             // A search of the swarm knows nothing of it, or began before.
@@ -197,38 +198,6 @@ impl Owner {
             Self::to_runner(runner, ToRunner::Pause { unit, paused: true }, cx);
         }
         self.delegate(cx, |it, _| it.name_successors(runner, &placed));
-    }
-
-    /// Has the job's waiting units wait for nodes that have what it requires.
-    pub(super) fn want(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
-        let job = self.jobs.get(&id).filter(|job| job.is_active());
-        let (requires, memory_bytes) = job.map_or_else(Default::default, |job| {
-            (job.spec.requires.clone(), job.spec.template.limits.memory_bytes)
-        });
-        let units = job.map_or(0, |_| self.book.open(id));
-        cx.emit(Event::Want { job: id, requires, memory_bytes, units });
-    }
-
-    /// A node has claimed units of the job, and keeps slots for them.
-    pub(super) fn claimed(&mut self, id: JobId, node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
-        let job = self.jobs.get(&id).filter(|job| job.is_active());
-        let is_avoided = job.is_some_and(|job| job.avoided.contains(node, cx.now));
-        let unused = if job.is_some() { self.grant(node, id, units, cx) } else { units };
-        Self::unused(node, unused, cx);
-        if is_avoided {
-            cx.emit(Event::TurnsAway { job: id, node });
-        }
-        // The finder may have been told of more in the meantime than there are.
-        self.want(id, cx);
-        self.touch(id, cx);
-    }
-
-    /// Units of the job wait, for this reason.
-    pub(super) fn short(&mut self, id: JobId, why: String, cx: &mut Cx<'_, Self>) {
-        if let Some(job) = self.jobs.get_mut(&id) {
-            job.shortage = Some(job.avoided.waits(why));
-            self.touch(id, cx);
-        }
     }
 
     /// Buys places for the job's waiting units.

@@ -23,8 +23,21 @@ const LEAST: f64 = 0.02;
 
 /// Columns that say what a row is about; all other columns are results.
 pub(super) const NAMES: &[&str] = &[
-    "way", "asked", "activity", "m", "where", "fault", "nodes", "keys", "sessions", "sellers", "scheme",
-    "spread", "workload", "gap_s",
+    "way",
+    "asked",
+    "activity",
+    "m",
+    "where",
+    "fault",
+    "nodes",
+    "keys",
+    "sessions",
+    "sellers",
+    "scheme",
+    "submitter",
+    "spread",
+    "workload",
+    "gap_s",
 ];
 
 impl Baseline {

@@ -341,8 +341,22 @@ pub struct MatchmakingPart {
     /// Some of the workloads, as `mixed/mixed/heavy`; all without.
     #[serde(default)]
     pub workloads: Vec<String>,
+    /// In place of arrivals one by one.
+    pub batches: Option<Batches>,
     /// Seeds, of which each row is the mean.
     pub seeds: Int<1, 1000>,
+}
+
+/// Submitters of a few jobs each, beside one who submits all others at the start.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batches {
+    /// Jobs of each of them.
+    pub jobs: Int<1, 10_000>,
+    /// At 1,000 nodes; of others, in proportion.
+    pub submitters: Int<1, 10_000>,
+    /// They come one after the other within this time.
+    pub within_s: Time,
 }
 
 /// How jobs find nodes.

@@ -18,6 +18,7 @@ use node_core::keys::Secret;
 #[cfg(feature = "submits")]
 use node_core::node::config::BankPart;
 use node_core::node::config::{MarketPart, Open};
+use node_core::requires::Matchmaking;
 use node_core::{Config, Node, NodeId, Platform, Table, Time};
 use send_wrapper::SendWrapper;
 use std::sync::Arc;
@@ -85,14 +86,14 @@ pub(crate) fn start(options: Options, left: Option<Left>) -> Result<mpsc::Unboun
         // Not measured yet.
         power: 0,
         // Its gateway looks for jobs with requirements for it, if it does so at all.
-        rn_tree: true,
+        matchmaking: Matchmaking::RnTree,
         invited_with: options.invite,
         timing: Timing { drain: DRAIN, ..Timing::default() }.into(),
         signalling: options.channels.then(|| own.clone()),
         circuits: true,
         market: Some(sells),
         // Its gateway tells.
-        open: Open { scheme: true, pricing: true, degree: true },
+        open: Open { scheme: true, pricing: true, degree: true, matchmaking: true },
         limits: Bounds {
             blob_bytes: BLOB_BYTES,
             cache_bytes: CACHE_BYTES,

@@ -1,6 +1,7 @@
 //! How long jobs with requirements wait (paper `match`, section 3.3, figure 2), by the scheme that finds nodes for
 //! them. A message of a central scheme costs nothing: it knows all.
 
+mod fair;
 mod nodes;
 
 use super::Watch;
@@ -39,6 +40,10 @@ pub(super) fn run(scenario: &Scenario, part: &MatchmakingPart, report: &mut Repo
     for gap in &part.gap_s {
         let named = |mix: &Mix| part.workloads.is_empty() || part.workloads.contains(&mix.name());
         for mix in Mix::ALL.into_iter().filter(named) {
+            if let Some(batches) = &part.batches {
+                fair::run(scenario, (part, batches), mix, report, watch);
+                continue;
+            }
             let workload = mix.draw(report.seed, nodes, jobs, gap.0 * GAPS_OF / nodes as f64);
             for scheme in &part.schemes {
                 let (outcome, messages) = match scheme.central() {
@@ -46,7 +51,7 @@ pub(super) fn run(scenario: &Scenario, part: &MatchmakingPart, report: &mut Repo
                         report.events += jobs as u64;
                         (central.run(&workload, report.seed), 0.0)
                     }
-                    None => nodes::run(scenario, &workload, report, watch),
+                    None => nodes::run(scenario, &workload, None, report, watch),
                 };
                 report.rows.push(
                     Row::default()

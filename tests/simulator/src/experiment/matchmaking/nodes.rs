@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::world::{Sent, Step, World, ended};
 use node_core::keys::Secret;
-use node_core::requires::{Properties, Requires};
+use node_core::requires::{Matchmaking, Properties, Requires};
 use node_core::work::spec::{CheckpointEvery, Find, JobSpec};
 use node_core::{Config, NodeEvent, Time};
 use sandbox::{Limits, Task};
@@ -35,14 +35,16 @@ const UNIT_BYTES: u64 = 16 << 20;
 /// Messages of all nodes, by protocol and kind.
 type Kinds = BTreeMap<(String, String), Sent>;
 
-/// The workload's fate, and the messages that its jobs took beyond what nodes at rest send.
+/// The workload's fate, and the messages that its jobs took beyond what nodes at rest send. Owners of the jobs are given, or
+/// drawn among the gateways.
 pub(super) fn run(
     scenario: &Scenario,
     workload: &Workload,
+    owners: Option<&[usize]>,
     report: &mut Report,
     watch: &mut dyn Watch,
 ) -> (Outcome, f64) {
-    let mut swarm = Swarm::grown(scenario, workload, report.seed);
+    let mut swarm = Swarm::grown(scenario, workload, owners, report.seed);
     swarm.world.kinds = Some(Kinds::new());
     let outcome = swarm.play(watch);
     let took = swarm.world.now.since(swarm.began).as_secs_f64();
@@ -84,6 +86,7 @@ fn sum(kinds: &Kinds, counts: fn(&str, &str) -> bool) -> f64 {
 struct Swarm<'a> {
     world: World,
     workload: &'a Workload,
+    owners: Option<&'a [usize]>,
     gateways: usize,
     began: Time,
     wrong: Vec<String>,
@@ -101,7 +104,7 @@ fn config(of: Option<&Vector>, at: usize) -> Config {
         power: speed,
         properties: Arc::new(properties),
         ring: Some(Arc::default()),
-        rn_tree: true,
+        matchmaking: Matchmaking::RnTree,
         ..Config::default()
     };
     config.limits_mut().overrun_panics = true;
@@ -121,11 +124,18 @@ fn program(task: &Task) -> (Duration, sandbox::Outcome) {
 }
 
 impl<'a> Swarm<'a> {
-    fn grown(scenario: &Scenario, workload: &'a Workload, seed: u64) -> Swarm<'a> {
+    fn grown(
+        scenario: &Scenario,
+        workload: &'a Workload,
+        owners: Option<&'a [usize]>,
+        seed: u64,
+    ) -> Swarm<'a> {
         let mut world = World::seed(seed).with(program);
         world.network = scenario.network();
         world.keep = |event| matches!(event, NodeEvent::PeerFault { .. } | NodeEvent::JobRefused { .. });
-        let gateways = workload.nodes.len().div_ceil(A_GATEWAY);
+        let drawn = workload.nodes.len().div_ceil(A_GATEWAY);
+        let named = owners.into_iter().flatten().max();
+        let gateways = named.map_or(drawn, |last| last + 1);
         let of = (0..gateways).map(|_| None).chain(workload.nodes.iter().map(Some));
         for (at, of) in of.enumerate() {
             world.add_keyed(config(of, at), &secret(at));
@@ -135,7 +145,7 @@ impl<'a> Swarm<'a> {
             world.run_for(Duration::from_micros(1_000_000 / scenario.tree.joins_per_s.0.max(1)));
         }
         world.run_for(REST);
-        Swarm { began: world.now, world, workload, gateways, wrong: Vec::new() }
+        Swarm { began: world.now, world, workload, owners, gateways, wrong: Vec::new() }
     }
 
     fn play(&mut self, watch: &mut dyn Watch) -> Outcome {
@@ -159,7 +169,8 @@ impl<'a> Swarm<'a> {
         while left > 0 && self.world.now < end {
             match self.world.next() {
                 Some(Step::Call(token)) => {
-                    let owner = rng.below(self.gateways as u64) as usize;
+                    let named = self.owners.and_then(|owners| owners.get(token as usize).copied());
+                    let owner = named.unwrap_or_else(|| rng.below(self.gateways as u64) as usize);
                     self.submit(token as usize, owner, &specs[owner]);
                 }
                 Some(Step::Done) => {}
