@@ -24,6 +24,16 @@ pub enum Matchmaking {
     RnTree,
 }
 
+/// When a job with requirements is bound to the node that runs it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Binding {
+    /// When a node has a slot free: it claims a job that is marked.
+    #[default]
+    Pull,
+    /// At its arrival, as in paper `match`: it waits in the queue of one node. For comparison.
+    Early,
+}
+
 /// Requirements of a job on nodes; by default none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -8,7 +8,7 @@ use crate::ids::NodeId;
 use crate::keys::Secret;
 use crate::market::MarketConfig;
 use crate::platform::Platform;
-use crate::requires::{Matchmaking, Properties};
+use crate::requires::{Binding, Matchmaking, Properties};
 use crate::ticket::ServiceId;
 use crate::work::KeeperConfig;
 use crate::work::{OwnerConfig, RunnerConfig};
@@ -82,6 +82,8 @@ pub struct Config {
     pub relay_rate: Option<u64>,
     /// Way in which jobs with requirements find nodes: the same on all nodes of a swarm.
     pub matchmaking: Matchmaking,
+    /// Nodes of a swarm have the same; no command sets it.
+    pub binding: Binding,
     /// Files: this node's, kept by others, and others', kept here. None: neither.
     pub files: Option<Arc<FilesConfig>>,
 }
@@ -162,6 +164,7 @@ impl Default for Config {
             circuits: false,
             relay_rate: None,
             matchmaking: Matchmaking::None,
+            binding: Binding::Pull,
             files: None,
         }
     }

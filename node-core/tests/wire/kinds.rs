@@ -100,9 +100,9 @@ kinds!(circuits::Message: ; ToRelay.0: circuits::ToRelay, ToEnd.0: circuits::ToE
 kinds!(circuits::ToRelay: Open; On.piece: Piece);
 kinds!(circuits::ToEnd: Opened Incoming; Refused.why: Refusal, On.piece: Piece);
 kinds!(fitting::Message: NotHere; ToMeeting.0: fitting::ToMeeting, ToNode.0: fitting::ToNode, ToOwner.0: fitting::ToOwner);
-kinds!(fitting::ToMeeting: Mark Unmark Seek Park Leave Shares);
+kinds!(fitting::ToMeeting: Mark Unmark Seek Park Leave Ask Shares);
 kinds!(fitting::ToNode: Lines Given Unfit);
-kinds!(fitting::ToOwner: Claim);
+kinds!(fitting::ToOwner: Claim Queue);
 kinds!(rn_tree::Message: Child NotParent Whole Walk Over);
 kinds!(Piece: Data Room Close);
 kinds!(Refusal: NotRelaying NotHere Full);

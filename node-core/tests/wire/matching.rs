@@ -52,11 +52,13 @@ pub(super) fn fitting_examples() -> Vec<Message> {
         M::ToMeeting(ToMeeting::Seek { meeting: 14, at: owner.into(), capability: needs }),
         M::ToMeeting(ToMeeting::Park { meeting: 19, at: owner.into(), capability: needs }),
         M::ToMeeting(ToMeeting::Leave { node: NodeId([17; 32]) }),
+        M::ToMeeting(ToMeeting::Ask { job }),
         M::ToMeeting(ToMeeting::Shares { shares: vec![share] }),
         M::ToNode(ToNode::Lines { meeting: 15, node, lines: vec![line] }),
         M::ToNode(ToNode::Given { job, node, units: 9, left: 11, share: Some(share) }),
         M::ToNode(ToNode::Unfit { job, node }),
         M::NotHere { meeting: 16 },
+        M::ToOwner(ToOwner::Queue { job, length: 23 }),
         M::ToOwner(ToOwner::Claim(Claim { job, at: owner.into(), stated, slots: 10, most: 22 })),
     ]
     .map(Message::Fitting)

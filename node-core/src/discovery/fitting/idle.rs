@@ -1,14 +1,13 @@
 //! Free slots of one node: it looks for jobs that wait, and claims the best at its owner. A gateway looks for its guests,
 //! too, whom nobody can tell anything but by way of it.
 
-use super::message::{Claim, Line, Message, Share, ToMeeting, ToOwner, share_at};
-use super::{Event, Fcx, Fitting, Timer, marks};
+use super::message::{Claim, Line, Message, Share, ToMeeting, ToOwner};
+use super::{Event, Fcx, Fitting, Timer, marks, urgency};
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
 use crate::requires::{GuestSlots, Stated};
 use crate::time::Time;
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -75,7 +74,7 @@ struct Look {
 
 impl Look {
     fn sort(&mut self) {
-        self.lines.sort_unstable_by_key(|line| (Reverse(line.urgency()), line.owner.id, line.job));
+        urgency::sort(&mut self.lines);
     }
 }
 
@@ -84,10 +83,15 @@ impl Idle {
         Idle { stated, ..Idle::default() }
     }
 
-    fn free(&self) -> u32 {
+    /// Slots that are busy, or kept for units that come.
+    pub(super) fn taken(&self) -> u32 {
         let taken = self.busy.values().chain(self.kept.values());
         // A guest may state anything.
-        self.slots.saturating_sub(taken.fold(0, |sum, slots| sum.saturating_add(*slots)))
+        taken.fold(0, |sum, slots| sum.saturating_add(*slots))
+    }
+
+    fn free(&self) -> u32 {
+        self.slots.saturating_sub(self.taken())
     }
 
     /// Takes the number of slots, and how many are busy for whom. Slots that were kept for units that have come since are
@@ -242,6 +246,9 @@ impl Fitting {
             self.meetings.send(meeting, ToMeeting::Seek { meeting, at, capability }, cx);
         }
         cx.set_timer(Timer::Look(who), ANSWERS);
+        if self.binds_early() {
+            self.claim(who, cx);
+        }
     }
 
     /// A meeting node knows of these jobs, now or some time after it was asked for `who`.
@@ -320,7 +327,7 @@ impl Fitting {
         let of = |line: &Line| (line.owner.id, line.share.submitter);
         let next = look.lines.iter().find(|other| of(other) != of(&line));
         let most = match next.filter(|_| look.outdone < OUTDONE) {
-            Some(next) => share_at(line.waited_ms, next.urgency()),
+            Some(next) => urgency::most(&line, next),
             None => u32::MAX,
         };
         let claim = Claim { job, at, stated: idle.stated.clone(), slots, most };

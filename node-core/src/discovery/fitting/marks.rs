@@ -1,7 +1,8 @@
 //! Marks of jobs that wait, and idle nodes that wait for them: what a meeting node keeps, and what a capable node keeps
 //! of the marks that were left with it.
 
-use super::message::{Line, Mark, Share, urgency};
+use super::message::{Line, Mark, Share};
+use super::urgency::{self, urgency};
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
@@ -120,11 +121,13 @@ impl Marks {
 
     /// Marks of jobs that a node with these capabilities can run, the best first.
     pub(super) fn best_for(&self, node: &Capability, now: Time) -> Vec<Line> {
-        let fitting =
-            self.marks.iter().filter(|(_, kept)| node.covers(&kept.needs) && now.since(kept.heard) < LAPSE);
+        let is_here = |kept: &Kept| node.covers(&kept.needs) && now.since(kept.heard) < LAPSE;
+        let fitting = || self.marks.iter().filter(|(_, kept)| is_here(kept));
+        let least = urgency::least(fitting().map(|(_, kept)| kept.share.running));
         let waited = |kept: &Kept| u32::try_from(millis(now) - kept.since).unwrap_or(u32::MAX);
-        let mut all: Vec<(u64, (NodeId, JobId), &Kept)> =
-            fitting.map(|(key, kept)| (urgency(waited(kept), kept.share), *key, kept)).collect();
+        let urgency = |kept: &Kept| urgency(waited(kept), kept.share.running, least);
+        let mut all: Vec<(i64, (NodeId, JobId), &Kept)> =
+            fitting().map(|(key, kept)| (urgency(kept), *key, kept)).collect();
         all.sort_unstable_by_key(|(urgency, key, _)| (Reverse(*urgency), *key));
         let lines = all.into_iter().take(LINES);
         lines
@@ -286,22 +289,17 @@ mod tests {
     }
 
     #[test]
-    fn of_two_submitters_that_waited_as_long_whoever_has_less_running_goes_first() {
+    fn whoever_has_much_running_waits_for_those_that_have_nothing() {
         let mut marks = Marks::default();
         let of = |submitter, mark: Mark| Mark { share: Share { submitter, running: 0 }, ..mark };
         for mark in [of(1, mark(1, 1, 1, 100, 0)), of(2, mark(1, 2, 1, 60, 0)), of(1, mark(2, 3, 1, 50, 0))] {
             assert!(marks.put(&mark, at(100)));
         }
         assert_eq!(numbers(&marks, 1, at(100)), [1, 2, 3]);
-        marks.shares(contact(1).id, &[Share { submitter: 1, running: 1000 }]);
-        assert_eq!(numbers(&marks, 1, at(100)), [2, 1, 3], "half of 100 s, 60 s, and another owner's 50 s");
-        assert_eq!(
-            numbers(&marks, 1, at(100) + Duration::from_secs(1000)),
-            [2, 3, 1],
-            "none starves, and 1100 / 2 < 1050"
-        );
+        marks.shares(contact(1).id, &[Share { submitter: 1, running: 99_000 }]);
+        assert_eq!(numbers(&marks, 1, at(100)), [2, 3, 1]);
         marks.shares(contact(1).id, &[Share { submitter: 2, running: 99_000 }]);
-        assert_eq!(numbers(&marks, 1, at(100)), [1, 3, 2]);
+        assert_eq!(numbers(&marks, 1, at(100)), [3, 1, 2]);
     }
 
     #[test]

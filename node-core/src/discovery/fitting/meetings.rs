@@ -5,6 +5,7 @@ use super::{Event, Fcx};
 use crate::address::Contact;
 use crate::circle::{Point, Range};
 use crate::ids::NodeId;
+use crate::requires::Binding;
 use crate::time::Time;
 use std::time::Duration;
 
@@ -74,13 +75,19 @@ pub(super) fn lost(before: Option<Range>, range: Range) -> impl Iterator<Item = 
 }
 
 impl Meetings {
+    /// With early binding nobody meets.
+    pub(super) fn of(binding: Binding) -> Meetings {
+        let all = Meetings::default();
+        if binding == Binding::Early { Meetings { in_use: 0, ..all } } else { all }
+    }
+
     /// The swarm has so many nodes that run something. Says whether other points are in use from now on.
     pub(super) fn count(&mut self, nodes: u32) -> bool {
         let nodes = u64::from(nodes);
         let used = used_by(nodes);
         // A swarm that is just as large does not go to and fro.
         let clearly = [nodes * 7 / 8, nodes * 9 / 8].into_iter().all(|near| used_by(near) != self.in_use);
-        if used != self.in_use && clearly {
+        if used != self.in_use && clearly && self.in_use > 0 {
             self.in_use = used;
             return true;
         }

@@ -31,6 +31,8 @@ pub enum ToMeeting {
     Park { meeting: u8, at: Address, capability: Capability },
     /// It has no free slot any more.
     Leave { node: NodeId },
+    /// Early binding: how many jobs are before this one, if it came now?
+    Ask { job: JobId },
     /// Shares of submitters whose jobs the sender has marked have changed.
     Shares { shares: Vec<Share> },
 }
@@ -53,6 +55,8 @@ pub enum ToNode {
 pub enum ToOwner {
     /// The sender, or a guest of it, has slots free for units of this job.
     Claim(Claim),
+    /// Answers [`ToMeeting::Ask`].
+    Queue { job: JobId, length: u32 },
 }
 
 /// A node's wish for units of a job.
@@ -109,20 +113,4 @@ impl Line {
         let more = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         Line { waited_ms: self.waited_ms.saturating_add(more), ..self }
     }
-
-    /// Urgency of the job, thousandths of a millisecond: its time of waiting for each unit that its submitter would have
-    /// with one more.
-    pub fn urgency(&self) -> u64 {
-        urgency(self.waited_ms, self.share)
-    }
-}
-
-/// Running share with which a job that has waited so long is as urgent as that.
-pub(super) fn share_at(waited_ms: u32, urgency: u64) -> u32 {
-    let all = u64::from(waited_ms) * 1_000_000 / urgency.max(1);
-    u32::try_from(all.saturating_sub(1000)).unwrap_or(u32::MAX)
-}
-
-pub(super) fn urgency(waited_ms: u32, share: Share) -> u64 {
-    u64::from(waited_ms) * 1_000_000 / (u64::from(share.running) + 1000)
 }

@@ -6,22 +6,26 @@
 //! |---|---|
 //! | `waiting` | jobs of this node that wait |
 //! | `known` | nodes whose capabilities this node knows |
+//! | `early` | early binding, for comparison |
 //! | `idle` | slots of this node, and its look for jobs |
 //! | `marks` | marks that are left here, and idle nodes that are parked here |
 //! | `meetings` | who is where jobs and nodes meet |
 //! | `shares` | submitters, and how many of their units run |
+//! | `urgency` | whose turn it is |
 //! | `view` | jobs that wait, as people see them |
 //!
 //! *Departure.* Paper `match`, section 2, binds early: the owner chooses a run node, in whose queue the job waits, first
 //! come first served. The queue of a run node is one of marks here: whoever is free first takes a job, and nobody waits
 //! behind a long one while others idle.
 
+mod early;
 mod idle;
 mod known;
 mod marks;
 mod meetings;
 mod message;
 mod shares;
+mod urgency;
 mod view;
 mod waiting;
 
@@ -32,9 +36,10 @@ use crate::capability::{Candidate, Capability};
 use crate::circle::{Point, Range};
 use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
-use crate::requires::{GuestSlots, Requires, Stated};
+use crate::requires::{Binding, GuestSlots, Requires, Stated};
 use crate::time::Time;
 use crate::under_way::UnderWay;
+use early::Choice;
 use idle::Idle;
 use known::Known;
 use marks::{Marks, Parked};
@@ -56,6 +61,9 @@ pub struct Fitting {
     range: Option<Range>,
     waiting: BTreeMap<JobId, Waiting>,
     shares: Shares,
+    binding: Binding,
+    /// Jobs for which a run node is being chosen, with early binding.
+    choices: BTreeMap<JobId, Choice>,
     /// Jobs that are marked at each meeting point.
     marked: [u32; MEETINGS as usize],
     /// Meeting nodes whose connections are held.
@@ -81,6 +89,8 @@ pub enum Timer {
     Meeting(u8),
     /// Meeting nodes are told of shares that have changed.
     Shares,
+    /// Lengths of queues are waited for no longer.
+    Choose(JobId),
 }
 
 #[derive(Clone, Debug)]
@@ -218,6 +228,9 @@ impl Protocol for Fitting {
             Input::Message { from, message: Message::ToOwner(ToOwner::Claim(claim)) } => {
                 self.claimed(from, &claim, cx);
             }
+            Input::Message { from, message: Message::ToOwner(ToOwner::Queue { job, length }) } => {
+                self.queue_is(from, job, length, cx);
+            }
             Input::Message { from, message: Message::ToNode(ToNode::Unfit { job, node }) } => {
                 self.unfit(from, job, node, cx);
             }
@@ -226,7 +239,9 @@ impl Protocol for Fitting {
             }
             Input::Timer(Timer::Look(node)) => self.look_late(node, cx),
             Input::Timer(Timer::Kept(node, owner)) => self.kept_over(node, owner, cx),
+            Input::Timer(Timer::Renew(job)) if self.binds_early() => self.bind_early(job, cx),
             Input::Timer(Timer::Renew(job)) => self.mark(job, cx),
+            Input::Timer(Timer::Choose(job)) => self.bind(job, cx),
             Input::Timer(Timer::Meeting(meeting)) => self.meet_again(meeting, cx),
             Input::Timer(Timer::Shares) => self.tell_shares(cx),
         }
@@ -244,8 +259,9 @@ impl Protocol for Fitting {
 
 impl Fitting {
     /// The part of a node that states this.
-    pub fn new(stated: Stated) -> Fitting {
-        Fitting { own: Idle::of(stated), ..Fitting::default() }
+    pub fn new(stated: Stated, binding: Binding) -> Fitting {
+        let meetings = Meetings::of(binding);
+        Fitting { own: Idle::of(stated), binding, meetings, ..Fitting::default() }
     }
 
     /// Marks that are left at this node, and idle nodes that are parked here.
@@ -284,6 +300,7 @@ impl Fitting {
     fn meeting_node_gone(&mut self, peer: NodeId, cx: &mut Fcx<'_>) {
         let lost = self.meetings.gone(peer, cx);
         lost.into_iter().for_each(|meeting| self.meet_again(meeting, cx));
+        self.run_node_gone(peer, cx);
         self.hold_meetings(cx);
     }
 
@@ -302,6 +319,7 @@ impl Fitting {
             }
             ToMeeting::Mark(mark) => self.marked(&mark, cx),
             ToMeeting::Unmark { job } => self.marks.remove(from, job),
+            ToMeeting::Ask { job } => self.ask_queue(from, job, cx),
             ToMeeting::Seek { at, .. } | ToMeeting::Park { at, .. }
                 if at.first_hop().is_none_or(|hop| hop.id != from) =>
             {
@@ -379,7 +397,8 @@ impl Fitting {
     fn hold_meetings(&mut self, cx: &mut Fcx<'_>) {
         let marked = |meeting: u8| self.marked.get(usize::from(meeting)).is_some_and(|jobs| *jobs > 0);
         let now = self.meetings.owners().filter(|(meeting, at)| marked(*meeting) && at.id != cx.me);
-        let now: BTreeMap<NodeId, Contact> = now.map(|(_, at)| (at.id, at)).collect();
+        let now = now.map(|(_, at)| at).chain(self.run_nodes());
+        let now: BTreeMap<NodeId, Contact> = now.map(|at| (at.id, at)).collect();
         now.iter().filter(|(node, _)| !self.held.contains(node)).for_each(|(_, at)| cx.hold(*at));
         self.held.iter().filter(|node| !now.contains_key(node)).for_each(|node| cx.release(*node));
         self.held = now.into_keys().collect();

@@ -6,7 +6,7 @@ use super::{Asks, Event, Fcx, Fitting, Timer};
 use crate::address::{Address, Contact};
 use crate::capability::Candidate;
 use crate::ids::{JobId, NodeId};
-use crate::requires::SLOTS_MAX;
+use crate::requires::{Binding, SLOTS_MAX};
 use crate::time::Time;
 use std::time::Duration;
 
@@ -92,6 +92,9 @@ impl Fitting {
         self.shares.begin(asks.submitter, asks.weight);
         let waiting = Waiting { asks, units, since: cx.now, meetings, capable: Vec::new() };
         self.waiting.insert(job, waiting);
+        if self.binds_early() {
+            return self.bind_early(job, cx);
+        }
         self.mark(job, cx);
         if share >= SCARCE {
             return;
@@ -155,7 +158,11 @@ impl Fitting {
         for one in found {
             self.known.remember(*one, cx.now);
         }
-        self.mark_with(job, found.iter().map(|one| one.at).collect(), cx);
+        let at: Vec<Address> = found.iter().map(|one| one.at).collect();
+        if self.binds_early() {
+            return self.choose(job, &at, cx);
+        }
+        self.mark_with(job, at, cx);
         let Some(waiting) = self.waiting.get_mut(&job) else { return };
         let Asks { nodes, share, .. } = waiting.asks;
         if searched && found.len() < usize::from(wanted(share)) && nodes > 0 {
@@ -166,13 +173,16 @@ impl Fitting {
     }
 
     /// Marks the job at nodes that can run it; for a guest, at its gateway.
-    fn mark_with(&mut self, job: JobId, capable: Vec<Address>, cx: &mut Fcx<'_>) {
+    pub(super) fn mark_with(&mut self, job: JobId, capable: Vec<Address>, cx: &mut Fcx<'_>) {
         let (Some(me), Some(waiting)) = (self.me, self.waiting.get_mut(&job)) else { return };
         waiting.capable = capable.iter().filter_map(Address::first_hop).collect();
         waiting.capable.sort_unstable();
         waiting.capable.dedup();
         let share = self.shares.of(waiting.asks.submitter);
         let mark = waiting.mark(job, me, None, share, cx.now);
+        // First come first served.
+        let alone = Mark { bonus_ms: 0, share: Share { running: 0, ..share }, ..mark };
+        let mark = if self.binding == Binding::Early { alone } else { mark };
         for contact in waiting.capable.iter().copied() {
             cx.send_to(contact, Message::ToMeeting(ToMeeting::Mark(mark)));
         }
@@ -182,6 +192,7 @@ impl Fitting {
     pub(super) fn unmark(&mut self, job: JobId, cx: &mut Fcx<'_>) {
         let Some(waiting) = self.waiting.remove(&job) else { return };
         cx.cancel_timer(Timer::Renew(job));
+        self.choices.remove(&job);
         self.shares.end(waiting.asks.submitter);
         self.count_marked(&waiting.meetings, false);
         self.hold_meetings(cx);

@@ -31,7 +31,7 @@ impl Service for Fitting {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        let fitting = || Fitting::new(Able::of(config).stated);
+        let fitting = || Fitting::new(Able::of(config).stated, config.binding);
         (config.may_match() && config.ring.is_some()).then(fitting)
     }
 

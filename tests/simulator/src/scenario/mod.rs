@@ -369,6 +369,9 @@ pub enum Matching {
     Late,
     /// Central, late binding by age and scarcity.
     Scarce,
+    /// The product's own nodes, with the paper's early binding: the shortest queue of eight nodes that the Rendezvous Node
+    /// Tree finds.
+    Rntree,
     /// The product's own nodes: late binding by marks.
     Pull,
 }

@@ -9,6 +9,7 @@ use crate::matchmaking::central::Scheme;
 use crate::matchmaking::workload::Mix;
 use crate::report::{Report, Row};
 use crate::scenario::{Matching, MatchmakingPart, Scenario};
+use node_core::requires::Binding;
 
 /// Nodes for which the scenario's gaps are meant.
 const GAPS_OF: f64 = 1000.0;
@@ -19,6 +20,7 @@ impl Matching {
             Matching::Shortest => "shortest",
             Matching::Late => "late",
             Matching::Scarce => "scarce",
+            Matching::Rntree => "rntree",
             Matching::Pull => "pull",
         }
     }
@@ -29,7 +31,15 @@ impl Matching {
             Matching::Shortest => Some(Scheme::Shortest),
             Matching::Late => Some(Scheme::Late),
             Matching::Scarce => Some(Scheme::Scarce),
-            Matching::Pull => None,
+            Matching::Rntree | Matching::Pull => None,
+        }
+    }
+
+    /// How nodes bind jobs that find each other.
+    fn binding(self) -> Binding {
+        match self {
+            Matching::Rntree => Binding::Early,
+            _ => Binding::Pull,
         }
     }
 }
@@ -51,7 +61,7 @@ pub(super) fn run(scenario: &Scenario, part: &MatchmakingPart, report: &mut Repo
                         report.events += jobs as u64;
                         (central.run(&workload, report.seed), 0.0)
                     }
-                    None => nodes::run(scenario, &workload, None, report, watch),
+                    None => nodes::run(scenario, &workload, (None, scheme.binding()), report, watch),
                 };
                 report.rows.push(
                     Row::default()

@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::world::{Sent, Step, World, ended};
 use node_core::keys::Secret;
-use node_core::requires::{Matchmaking, Properties, Requires};
+use node_core::requires::{Binding, Matchmaking, Properties, Requires};
 use node_core::work::spec::{CheckpointEvery, Find, JobSpec};
 use node_core::{Config, NodeEvent, Time};
 use sandbox::{Limits, Task};
@@ -40,11 +40,11 @@ type Kinds = BTreeMap<(String, String), Sent>;
 pub(super) fn run(
     scenario: &Scenario,
     workload: &Workload,
-    owners: Option<&[usize]>,
+    (owners, binding): (Option<&[usize]>, Binding),
     report: &mut Report,
     watch: &mut dyn Watch,
 ) -> (Outcome, f64) {
-    let mut swarm = Swarm::grown(scenario, workload, owners, report.seed);
+    let mut swarm = Swarm::grown(scenario, workload, (owners, binding), report.seed);
     swarm.world.kinds = Some(Kinds::new());
     let outcome = swarm.play(watch);
     let took = swarm.world.now.since(swarm.began).as_secs_f64();
@@ -127,7 +127,7 @@ impl<'a> Swarm<'a> {
     fn grown(
         scenario: &Scenario,
         workload: &'a Workload,
-        owners: Option<&'a [usize]>,
+        (owners, binding): (Option<&'a [usize]>, Binding),
         seed: u64,
     ) -> Swarm<'a> {
         let mut world = World::seed(seed).with(program);
@@ -138,7 +138,7 @@ impl<'a> Swarm<'a> {
         let gateways = named.map_or(drawn, |last| last + 1);
         let of = (0..gateways).map(|_| None).chain(workload.nodes.iter().map(Some));
         for (at, of) in of.enumerate() {
-            world.add_keyed(config(of, at), &secret(at));
+            world.add_keyed(Config { binding, ..config(of, at) }, &secret(at));
             if at > 0 {
                 world.connect(at, if at < gateways { 0 } else { at % gateways });
             }
