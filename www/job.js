@@ -5,6 +5,7 @@ import { h, renew, setHidden, setText } from "./dom.js";
 import { ago, count, exactTime, moment, percent, plural, shortNode, size, span } from "./format.js";
 import { sure } from "./form.js";
 import { inCredits } from "./money.js";
+import { queuePlot, waits } from "./plot.js";
 import { badge, bar, empty, isOver, shortly, showFigures } from "./progress.js";
 import { unitsPart } from "./units.js";
 import { outputPart } from "./results.js";
@@ -30,6 +31,10 @@ export function jobView(id) {
   const pace = h("p", { class: "soft number" });
   const legend = h("ul", { class: "legend" });
   const facts = h("dl", { class: "figures" });
+  const plot = queuePlot();
+  const waited = h("p", { class: "soft small number" });
+  const waitingPart = h("section", { "aria-labelledby": "queue", hidden: true },
+    h("h2", { id: "queue" }, "Waiting units"), h("div", { class: "card pad" }, plot.element, waited));
   const people = h("tbody");
   const workers = h("section", { "aria-labelledby": "workers", hidden: true },
     h("h2", { id: "workers" }, "Who computed"),
@@ -52,7 +57,7 @@ export function jobView(id) {
       cancel),
     status, fault,
     h("section", { class: "card pad", "aria-label": "Progress" }, reason, progress.element, h("div", { class: "under-bar" }, done, pace), legend, facts),
-    output.element, everything.element, workers, units.element);
+    output.element, everything.element, waitingPart, workers, units.element);
 
   /** @type {View} */
   const view = {
@@ -83,6 +88,19 @@ export function jobView(id) {
     },
   };
 
+  /** A wait that nobody would notice is not shown. @param {Api.Job} job */
+  function showQueue({ queue = [], state }) {
+    const [first, newest] = [queue[0], queue.at(-1)].map((step) => moment(step?.at)?.getTime() ?? Date.now());
+    const until = newest && queue.at(-1)?.waiting ? Date.now() : newest ?? 0;
+    const isSeen = queue.length > 0 && until - (first ?? until) > 2000;
+    setHidden(waitingPart, !isSeen);
+    if (!isSeen) return;
+    plot.draw(queue, isOver({ state }));
+    setHidden(plot.element, false);
+    const told = waits(queue);
+    setText(waited, told && `Of the units that found a node, ${told}.`);
+  }
+
   /** @param {Api.Job} next */
   function show(next) {
     cancelAnimationFrame(frame);
@@ -98,6 +116,7 @@ export function jobView(id) {
     setText(pace, speed(history, job));
     showLegend(legend, job.units);
     showFacts(facts, job);
+    showQueue(job);
     setHidden(cancel, isOver(job));
     setHidden(workers, !job.by_node?.length);
     renew(people, job.by_node ?? [], (row) => row.node, workerRow);

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { percent, size, span } from "../../www/format.js";
 import { capacityWords, rangeWords } from "../../www/market.js";
 import { credits, inCredits, microOf } from "../../www/money.js";
-import { steps } from "../../www/plot.js";
+import { steps, waits } from "../../www/plot.js";
 import { events } from "../../www/live.js";
 import { Session } from "../../www/session.js";
 import { environmentOf, labelsOf, pathFault, programFault, splitWords } from "../../www/words.js";
@@ -214,10 +214,17 @@ test("capacities are in the words of people", () => {
 
 test("a balance is drawn as steps in time, and by its order when all is of one moment", () => {
   const at = (ms) => new Date(ms).toISOString();
-  const line = (ms, balance) => ({ at: at(ms), balance });
+  const line = (ms, value) => ({ at: at(ms), value });
   assert.deepEqual(steps([line(0, 5), line(500, 10), line(1000, 0)]), { path: "M0 70H300V4H600V136", top: 10 });
   assert.equal(steps([line(7, 1), line(7, 1), line(7, 1)]).path, "M0 4H300V4H600V4");
   assert.equal(steps([line(0, 0), line(1, 0)]).path, "M0 136H600V136", "nothing at all is a line at the bottom");
+});
+
+test("waits of a job are told by its queue: how long half of its units waited, and the longest", () => {
+  const queue = (...steps) => steps.map(([s, waiting]) => ({ at: new Date(s * 1000).toISOString(), waiting }));
+  assert.equal(waits(queue([0, 10], [2, 6], [5, 4], [60, 0])), "half waited less than 5.0 s, the longest 1 min");
+  assert.equal(waits(queue([0, 10], [2, 6], [4, 8], [9, 6])), "half waited less than 2.0 s, the longest 9.0 s", "some came back");
+  assert.equal(waits(queue([0, 3])), "", "none found one");
 });
 
 const www = (name) => readFile(new URL(`../../www/${name}`, import.meta.url), "utf8");

@@ -34,6 +34,7 @@ mod placing;
 mod policy;
 mod problem;
 mod program;
+mod queue;
 mod request;
 mod requires;
 mod results;

@@ -1,6 +1,7 @@
 //! Answers of the API, as they stand in the OpenAPI document.
 
 use super::network::{Connection, DataChannels, Relaying};
+use super::queue::QueueStep;
 use super::requires::Fitting;
 use super::time::{rfc3339, seconds};
 use base64::Engine as _;
@@ -201,6 +202,10 @@ pub(super) struct Job {
     /// Its requirements, if it is found by them. Missing in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     fitting: Option<Fitting>,
+    /// Units that waited for a node since the node's start, at most 64 steps, each of which lasts until the next.
+    /// Missing in lists.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    queue: Vec<QueueStep>,
 }
 
 /// What a job costs, micro-credits.
@@ -294,6 +299,7 @@ impl Job {
             cost: job.cost.map(|cost| JobCost { most: cost.most.0, held: cost.held.0, paid: cost.paid.0 }),
             by_node: job.by_node.into_iter().map(|share| names.share(share)).collect(),
             fitting: None,
+            queue: Vec::new(),
         }
     }
 
@@ -302,7 +308,8 @@ impl Job {
         let job = node.job(id)?;
         // Most looks at a job come before anybody computed for it.
         let names = if job.by_node.is_empty() { Names::default() } else { Names::of(node) };
-        Some(Job { fitting: Fitting::of(node, id), ..Job::new(job, &names) })
+        let queue = QueueStep::all_of(node, id);
+        Some(Job { fitting: Fitting::of(node, id), queue, ..Job::new(job, &names) })
     }
 }
 

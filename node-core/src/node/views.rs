@@ -89,6 +89,11 @@ impl Node {
         self.owner()?.job(job)
     }
 
+    /// Units of the job that waited: when, in milliseconds since 1970, and how many from then on.
+    pub fn job_queue(&self, job: JobId) -> &[(u64, u32)] {
+        self.owner().map_or(&[], |owner| owner.queue(job))
+    }
+
     pub fn job_spec(&self, job: JobId) -> Option<&JobSpec> {
         self.owner()?.spec(job)
     }

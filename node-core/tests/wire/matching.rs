@@ -38,7 +38,7 @@ pub(super) fn fitting_examples() -> Vec<Message> {
     use node_core::requires::{Properties, Stated};
     let (owner, job) = (contact(), JobId([2; 16]));
     let needs = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
-    let share = Share { submitter: 20, running: 21 };
+    let share = Share { submitter: 20, running: Some(21) };
     let mark = Mark { meeting: Some(13), owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7, share };
     let line = Line { owner, job, waited_ms: 8, share };
     let node = NodeId([18; 32]);

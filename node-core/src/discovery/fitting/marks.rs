@@ -2,7 +2,7 @@
 //! of the marks that were left with it.
 
 use super::message::{Line, Mark, Share};
-use super::urgency::{self, urgency};
+use super::urgency::Scale;
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
@@ -25,6 +25,10 @@ const PARKED: usize = 4096;
 /// run may wait for long; who claims one of an owner that has none left throws it away.
 const LAPSE: Duration = Duration::from_secs(4 * 3600);
 
+/// Time for which a share is taken for known that nobody tells when it changes. Our choice: of units that take minutes a
+/// tenth ends in it.
+const SHARE_KNOWN: Duration = Duration::from_secs(20);
+
 /// Time after which a parked node is forgotten; it parks elsewhere before.
 pub(super) const LEAVES: Duration = Duration::from_secs(200);
 
@@ -46,7 +50,17 @@ struct Kept {
     /// Since when it counts as waiting: its scarcity has moved that back.
     since: i64,
     share: Share,
+    /// When the share was told.
+    told: Time,
     heard: Time,
+}
+
+impl Kept {
+    /// Share of its submitter. A mark that was left with this node alone is not told when that changes.
+    fn share_at(&self, now: Time) -> Share {
+        let is_known = self.at != 0 || now.since(self.told) < SHARE_KNOWN;
+        Share { running: self.share.running.filter(|_| is_known), ..self.share }
+    }
 }
 
 /// Bit of a meeting point.
@@ -74,7 +88,15 @@ impl Marks {
         let since = millis(now) - i64::from(mark.age_ms) - i64::from(mark.bonus_ms);
         let before = self.marks.get(&key).map_or(0, |kept| kept.at);
         let at = before | mark.meeting.map_or(0, bit);
-        let kept = Kept { owner: mark.owner, needs: mark.needs, at, since, share: mark.share, heard: now };
+        let kept = Kept {
+            owner: mark.owner,
+            needs: mark.needs,
+            at,
+            since,
+            share: mark.share,
+            told: now,
+            heard: now,
+        };
         self.marks.insert(key, kept);
         true
     }
@@ -89,12 +111,11 @@ impl Marks {
     }
 
     /// Shares of submitters of the owner.
-    pub(super) fn shares(&mut self, owner: NodeId, shares: &[Share]) {
-        let shares: BTreeMap<u32, u32> =
-            shares.iter().map(|share| (share.submitter, share.running)).collect();
+    pub(super) fn shares(&mut self, owner: NodeId, shares: &[Share], now: Time) {
+        let shares: BTreeMap<u32, Share> = shares.iter().map(|share| (share.submitter, *share)).collect();
         for (_, kept) in self.marks.range_mut((owner, JobId([0; 16]))..=(owner, JobId([255; 16]))) {
-            if let Some(running) = shares.get(&kept.share.submitter) {
-                kept.share.running = *running;
+            if let Some(share) = shares.get(&kept.share.submitter) {
+                (kept.share, kept.told) = (*share, now);
             }
         }
     }
@@ -123,9 +144,10 @@ impl Marks {
     pub(super) fn best_for(&self, node: &Capability, now: Time) -> Vec<Line> {
         let is_here = |kept: &Kept| node.covers(&kept.needs) && now.since(kept.heard) < LAPSE;
         let fitting = || self.marks.iter().filter(|(_, kept)| is_here(kept));
-        let least = urgency::least(fitting().map(|(_, kept)| kept.share.running));
+        let share = |kept: &Kept| kept.share_at(now);
+        let scale = Scale::of(fitting().map(|(_, kept)| share(kept).running));
         let waited = |kept: &Kept| u32::try_from(millis(now) - kept.since).unwrap_or(u32::MAX);
-        let urgency = |kept: &Kept| urgency(waited(kept), kept.share.running, least);
+        let urgency = |kept: &Kept| scale.urgency(waited(kept), share(kept).running);
         let mut all: Vec<(i64, (NodeId, JobId), &Kept)> =
             fitting().map(|(key, kept)| (urgency(kept), *key, kept)).collect();
         all.sort_unstable_by_key(|(urgency, key, _)| (Reverse(*urgency), *key));
@@ -135,7 +157,7 @@ impl Marks {
                 owner: kept.owner,
                 job,
                 waited_ms: waited(kept),
-                share: kept.share,
+                share: share(kept),
             })
             .collect()
     }
@@ -259,7 +281,7 @@ mod tests {
     fn mark(owner: u8, number: u64, memory: u32, age_s: u32, bonus_s: u32) -> Mark {
         let (age_ms, bonus_ms) = (age_s * 1000, bonus_s * 1000);
         let (meeting, owner, job, needs) = (Some(0), contact(owner), job(number), needs(memory));
-        let share = Share { submitter: 0, running: 0 };
+        let share = Share { submitter: 0, running: Some(0) };
         Mark { meeting, owner, job, needs, units: 1, age_ms, bonus_ms, share }
     }
 
@@ -291,14 +313,14 @@ mod tests {
     #[test]
     fn whoever_has_much_running_waits_for_those_that_have_nothing() {
         let mut marks = Marks::default();
-        let of = |submitter, mark: Mark| Mark { share: Share { submitter, running: 0 }, ..mark };
+        let of = |submitter, mark: Mark| Mark { share: Share { submitter, running: Some(0) }, ..mark };
         for mark in [of(1, mark(1, 1, 1, 100, 0)), of(2, mark(1, 2, 1, 60, 0)), of(1, mark(2, 3, 1, 50, 0))] {
             assert!(marks.put(&mark, at(100)));
         }
         assert_eq!(numbers(&marks, 1, at(100)), [1, 2, 3]);
-        marks.shares(contact(1).id, &[Share { submitter: 1, running: 99_000 }]);
+        marks.shares(contact(1).id, &[Share { submitter: 1, running: Some(99_000) }], at(100));
         assert_eq!(numbers(&marks, 1, at(100)), [2, 3, 1]);
-        marks.shares(contact(1).id, &[Share { submitter: 2, running: 99_000 }]);
+        marks.shares(contact(1).id, &[Share { submitter: 2, running: Some(99_000) }], at(100));
         assert_eq!(numbers(&marks, 1, at(100)), [3, 1, 2]);
     }
 

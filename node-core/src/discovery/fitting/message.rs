@@ -93,8 +93,8 @@ pub struct Mark {
 pub struct Share {
     /// Number of the submitter at the job's owner.
     pub submitter: u32,
-    /// Thousandths of units that run for it, for each part of its weight.
-    pub running: u32,
+    /// Thousandths of units that run for it, for each part of its weight; none: not known lately.
+    pub running: Option<u32>,
 }
 
 /// A mark as a node with a free slot is told of it.

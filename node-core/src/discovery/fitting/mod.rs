@@ -222,7 +222,7 @@ impl Protocol for Fitting {
                 from,
                 message: Message::ToNode(ToNode::Given { job, node, units, left, share }),
             } => {
-                share.into_iter().for_each(|share| self.share(from, share));
+                share.into_iter().for_each(|share| self.share(from, share, cx.now));
                 self.given(from, (job, node), (units, left, share), cx);
             }
             Input::Message { from, message: Message::ToOwner(ToOwner::Claim(claim)) } => {
@@ -337,7 +337,7 @@ impl Fitting {
             ToMeeting::Shares { shares } if shares.len() > shares::TOLD => {
                 cx.fault(from, "tells of more shares than a message has".into());
             }
-            ToMeeting::Shares { shares } => self.marks.shares(from, &shares),
+            ToMeeting::Shares { shares } => self.marks.shares(from, &shares, cx.now),
         }
     }
 
@@ -405,8 +405,8 @@ impl Fitting {
     }
 
     /// The owner of a job that was claimed tells the share of its submitter: marks that are left here are not told.
-    fn share(&mut self, owner: NodeId, share: Share) {
-        self.marks.shares(owner, &[share]);
+    fn share(&mut self, owner: NodeId, share: Share, now: Time) {
+        self.marks.shares(owner, &[share], now);
         let looks = std::iter::once(&mut self.own).chain(self.guests.values_mut());
         looks.for_each(|idle| idle.share(owner, share));
     }

@@ -71,7 +71,7 @@ impl Shares {
     pub(super) fn of(&self, submitter: NodeId) -> Share {
         let one = self.of.get(&submitter);
         let (number, weight) = one.map_or((u32::MAX, 1), |one| (one.number, one.weight));
-        Share { submitter: number, running: per_weight(self.running(submitter), weight) }
+        Share { submitter: number, running: Some(per_weight(self.running(submitter), weight)) }
     }
 
     /// Shares of which meeting nodes know too little or too much; they are told now.
@@ -81,7 +81,7 @@ impl Shares {
             let now = per_weight(running.get(submitter).copied().unwrap_or_default(), one.weight);
             has_changed(one.told, now).then(|| {
                 one.told = now;
-                Share { submitter: one.number, running: now }
+                Share { submitter: one.number, running: Some(now) }
             })
         });
         changed.take(TOLD).collect()
@@ -126,15 +126,19 @@ mod tests {
         shares.begin(node(2), 2);
         shares.begin(node(2), 2);
         shares.count([(node(1), 3), (node(2), 6)].into());
-        assert_eq!(shares.of(node(1)), Share { submitter: 0, running: 3000 });
-        assert_eq!(shares.of(node(2)), Share { submitter: 1, running: 3000 });
+        assert_eq!(shares.of(node(1)), Share { submitter: 0, running: Some(3000) });
+        assert_eq!(shares.of(node(2)), Share { submitter: 1, running: Some(3000) });
         shares.add(node(2), 4);
-        assert_eq!(shares.of(node(2)).running, 5000);
+        assert_eq!(shares.of(node(2)).running, Some(5000));
         shares.end(node(2));
         shares.check(2);
         shares.end(node(2));
         shares.begin(node(2), 1);
-        assert_eq!(shares.of(node(2)), Share { submitter: 2, running: 10_000 }, "marks of before are others");
+        assert_eq!(
+            shares.of(node(2)),
+            Share { submitter: 2, running: Some(10_000) },
+            "marks of before are others"
+        );
     }
 
     #[test]
@@ -144,12 +148,12 @@ mod tests {
         assert!(!shares.has_news() && shares.take_news().is_empty(), "none is what meeting nodes think");
         shares.count([(node(1), 99), (node(7), 5)].into());
         assert!(shares.has_news());
-        assert_eq!(shares.take_news(), [Share { submitter: 0, running: 99_000 }]);
+        assert_eq!(shares.take_news(), [Share { submitter: 0, running: Some(99_000) }]);
         shares.add(node(1), 12);
         assert!(!shares.has_news());
         shares.add(node(1), 4);
-        assert_eq!(shares.take_news(), [Share { submitter: 0, running: 115_000 }]);
+        assert_eq!(shares.take_news(), [Share { submitter: 0, running: Some(115_000) }]);
         shares.count(BTreeMap::new());
-        assert_eq!(shares.take_news(), [Share { submitter: 0, running: 0 }]);
+        assert_eq!(shares.take_news(), [Share { submitter: 0, running: Some(0) }]);
     }
 }

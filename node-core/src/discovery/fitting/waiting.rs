@@ -181,7 +181,7 @@ impl Fitting {
         let share = self.shares.of(waiting.asks.submitter);
         let mark = waiting.mark(job, me, None, share, cx.now);
         // First come first served.
-        let alone = Mark { bonus_ms: 0, share: Share { running: 0, ..share }, ..mark };
+        let alone = Mark { bonus_ms: 0, share: Share { running: None, ..share }, ..mark };
         let mark = if self.binding == Binding::Early { alone } else { mark };
         for contact in waiting.capable.iter().copied() {
             cx.send_to(contact, Message::ToMeeting(ToMeeting::Mark(mark)));
@@ -250,7 +250,7 @@ impl Fitting {
                 return cx.send(from, Message::ToNode(ToNode::Unfit { job, node }));
             }
             let share = self.shares.of(waiting.asks.submitter);
-            let is_outdone = share.running > claim.most;
+            let is_outdone = share.running.is_some_and(|running| running > claim.most);
             let units = if is_outdone { 0 } else { claim.slots.min(waiting.units).min(SLOTS_MAX) };
             waiting.units -= units;
             self.shares.add(waiting.asks.submitter, units);

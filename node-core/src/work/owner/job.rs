@@ -1,6 +1,7 @@
 //! A job as its owner keeps it in memory, without the states of its units, which the book has.
 
 use super::avoid::Avoided;
+use super::queue::Queue;
 use super::refusing::Refusals;
 use crate::address::Address;
 use crate::content::Data;
@@ -70,6 +71,8 @@ pub(super) struct Job {
     /// The ways of units that have ended and went some.
     pub(super) journeys: BTreeMap<u32, Box<Journey>>,
     pub(super) paused: BTreeSet<u32>,
+    /// Units that waited, over time.
+    pub(super) queue: Queue,
     /// Units of which these nodes say that they have ended, and whose results' content is on its way.
     pub(super) coming: BTreeMap<u32, NodeId>,
     /// The job's gateway, if that is another node: the ring has some of the units here (`work/delegation`).
@@ -110,6 +113,7 @@ impl Job {
             records: BTreeMap::new(),
             journeys: BTreeMap::new(),
             paused: BTreeSet::new(),
+            queue: Queue::default(),
             coming: BTreeMap::new(),
             foreign: None,
         }

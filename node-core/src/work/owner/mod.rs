@@ -31,6 +31,7 @@ mod moving;
 mod nodes;
 mod on_ring;
 mod place;
+mod queue;
 mod refusing;
 mod restore;
 mod results;
@@ -45,7 +46,7 @@ use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use crate::work::OwnerConfig;
-use crate::work::book::Book;
+use crate::work::book::{Book, State};
 use crate::work::delegation::Delegation;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::payments::Payments;
@@ -328,6 +329,16 @@ impl Owner {
             self.changed.insert(id);
             cx.set_timer_by(Timer::Progress, PROGRESS);
         }
+        self.record_queue(id, cx.now);
+    }
+
+    /// Remembers how many units of the job wait now.
+    fn record_queue(&mut self, id: JobId, now: Time) {
+        let now_ms = self.wall_now(now);
+        let job = self.jobs.get_mut(&id).filter(|job| job.is_own() && job.is_active());
+        if let Some((job, units)) = job.zip(self.book.units(id)) {
+            job.queue.record(now_ms, units.count(State::Waiting));
+        }
     }
 
     fn tell_progress(&mut self, cx: &mut Cx<'_, Self>) {
@@ -365,6 +376,11 @@ impl Owner {
     pub fn job(&self, id: JobId) -> Option<JobView> {
         let job = self.own(id).filter(|job| job.phase != Phase::Accepting)?;
         Some(view::view(id, self.seen(id, job)?))
+    }
+
+    /// Units of the job that waited, in this life of the node: when, in milliseconds since 1970, and how many from then on.
+    pub fn queue(&self, id: JobId) -> &[(u64, u32)] {
+        self.own(id).map_or(&[], |job| job.queue.steps())
     }
 
     pub fn spec(&self, id: JobId) -> Option<&JobSpec> {
@@ -558,6 +574,7 @@ impl Owner {
         let ended_ms = now_ms.max(job.submitted_ms);
         job.phase = Phase::Over { cancelled };
         job.ended_ms = Some(ended_ms);
+        job.queue.record(ended_ms, 0);
         let is_fitting = job.spec.find == Find::Fitting;
         self.payments.settle_all(id, &job.records);
         let ticket = self.ticket(Pending::End);
