@@ -101,6 +101,7 @@ declare namespace Api {
     id: string;
     lost_placements: number;
     name: string;
+    queue?: Array<QueueStep>;
     reason: string;
     short: string;
     state: JobState;
@@ -320,6 +321,11 @@ declare namespace Api {
     status: number;
     title: string;
     type: string;
+  }
+
+  interface QueueStep {
+    at: string;
+    waiting: number;
   }
 
   interface Redeem {
