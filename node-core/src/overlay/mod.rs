@@ -1,6 +1,7 @@
 //! Protocols by which nodes know and reach each other: introductions, dial-back, guests and their relays,
 //! data channels, circuits, ring, tree.
 
+pub mod can;
 pub mod circuits;
 pub mod dialback;
 pub mod guests;
