@@ -275,7 +275,9 @@ impl Member {
 
     /// A neighbour says that another node has an older claim to this node's zones: the two talk to each other.
     fn disputed(&mut self, from: NodeId, record: Record, cx: &mut Ccx<'_>) {
-        if !self.neighbours.contains_key(&from) || !record.is_valid() {
+        // Nodes to which it would have handed a zone on are neighbours no more.
+        let concerns = self.neighbours.contains_key(&from) || record.overlaps(&self.zones()[1..]);
+        if !concerns || !record.is_valid() {
             return;
         }
         if record.contact.id != cx.me && record.overlaps(&self.zones()) {
@@ -326,7 +328,7 @@ impl Member {
 
     /// Asks around if no neighbour is known behind a part of a face.
     pub(super) fn find_gaps(&mut self, cx: &mut Ccx<'_>) {
-        let Some((zone, face)) = self.gap() else {
+        let Some((missing, face)) = self.gap() else {
             self.gap_since = None;
             return;
         };
@@ -334,8 +336,6 @@ impl Member {
         let mut all = self.contacts();
         cx.rng.shuffle(&mut all);
         self.tell(&all[..all.len().min(2)], true, cx);
-        let Some(slab) = zone.beyond(face) else { return };
-        let Some(missing) = self.unclaimed(&slab).first().copied() else { return };
         // A walk from here may end at this very gap, one from elsewhere not.
         self.meet(missing.lo, None, cx);
         self.missing = Some(missing.lo);
@@ -345,17 +345,18 @@ impl Member {
         }
     }
 
-    /// A zone and its face behind a part of which no neighbour is known.
+    /// A place, one unit thick, behind a face of its zones that nobody is known to own.
     fn gap(&self) -> Option<(Zone, Face)> {
         let zones = self.zones();
-        let is_open = |zone: &Zone, face: Face| {
-            let certain = self.neighbours.values().filter(|one| !one.disputed);
-            let others = certain.flat_map(|one| &one.record.zones).chain(&zones);
-            let covered: u128 = others.map(|other| zone.shared_face(other, face)).sum();
-            zone.beyond(face).is_some() && covered < zone.face_area(face.dim)
+        let disputes = self.neighbours.values().any(|one| one.disputed);
+        // Areas that add up leave no gap, unless they overlap.
+        let is_whole = |zone: &Zone, face: Face| {
+            let others = self.neighbours.values().flat_map(|one| &one.record.zones).chain(&zones);
+            others.map(|other| zone.shared_face(other, face)).sum::<u128>() == zone.face_area(face.dim)
         };
-        let all = zones.iter().flat_map(|zone| Face::all().map(move |face| (*zone, face)));
-        all.into_iter().find(|(zone, face)| is_open(zone, *face))
+        let all = zones.iter().flat_map(|zone| Face::all().map(move |face| (zone, face)));
+        let mut open = all.filter(|(zone, face)| disputes || !is_whole(zone, *face));
+        open.find_map(|(zone, face)| Some((*self.unclaimed(&zone.beyond(face)?).first()?, face)))
     }
 
     /// Parts of a zone that nobody claims as far as this node knows.

@@ -202,14 +202,19 @@ impl Member {
         let giver = self.neighbours.get(&from);
         let holds = |zone: &Zone| zone.overlap(&slab) == Some(slab);
         let is_its = giver.is_some_and(|giver| giver.record.zones.iter().skip(1).any(holds));
-        let is_free = |(id, one): (&NodeId, &super::neighbours::Neighbour)| {
-            *id == from || !one.record.overlaps(&[slab])
-        };
+        let others_claim = |one: &&super::neighbours::Neighbour| one.record.overlaps(&[slab]);
+        let rival = self.neighbours.values().filter(|one| one.record.contact.id != from).find(others_claim);
+        let rival = rival.map(|one| Box::new(one.record.clone()));
         let is_new = self.zones().iter().all(|zone| zone.overlap(&slab).is_none());
-        let fits = is_its && is_new && self.neighbours.iter().all(is_free);
+        let fits = is_its && is_new && rival.is_none();
         let giver = giver.map(|one| one.record.contact).filter(|_| fits);
         let (Some(giver), true) = (giver, fits && self.grow(slab, cx)) else {
-            return cx.send(from, Message::Return { space: self.space, zone: slab });
+            cx.send(from, Message::Return { space: self.space, zone: slab });
+            // Both would give it to this node again and again.
+            if let Some(record) = rival {
+                cx.send(from, Message::Disputed { space: self.space, record });
+            }
+            return;
         };
         self.fill(&[slab]);
         // The giver holds it no more; its own word on that is on its way.
