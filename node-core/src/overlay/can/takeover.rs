@@ -34,7 +34,7 @@ impl Member {
             let bits = 128 - zone.volume().leading_zeros();
             let wait = match rank {
                 Some(rank) => 2 * BEAT * rank as u32,
-                // Whoever has less beyond a large zone is ahead: the wait grows with what is to be taken.
+                // The wait grows with the volume, so that a large zone is taken later, by a taker that is late.
                 None => 6 * BEAT + BEAT * bits / 16,
             };
             let (due, others) = (cx.now + wait, others.clone());

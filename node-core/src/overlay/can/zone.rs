@@ -183,7 +183,7 @@ impl Zone {
         Some(Zone { lo, hi })
     }
 
-    /// What is left of it without the other one: up to 8 boxes.
+    /// The rest of it without the other one: up to 8 boxes.
     pub fn minus(&self, other: &Zone) -> Vec<Zone> {
         let Some(hole) = self.overlap(other) else { return vec![*self] };
         let (mut rest, mut parts) = (*self, Vec::new());
@@ -199,7 +199,7 @@ impl Zone {
         parts
     }
 
-    /// What is left of it without any of these; `most` boxes at most, the surplus is dropped.
+    /// The rest of it without any of these; `most` boxes at most, the surplus is dropped.
     pub fn minus_all<'a>(&self, others: impl IntoIterator<Item = &'a Zone>, most: usize) -> Vec<Zone> {
         let mut parts = vec![*self];
         for other in others {

@@ -218,39 +218,34 @@ impl Net {
     /// Runs until the zones tile the space, for so long at most; how long it took, in seconds.
     pub(super) fn settle(&mut self, most: u64) -> u64 {
         for second in 0..most {
-            if self.check().is_ok() {
+            if self.broken().is_none() {
                 return second;
             }
             self.seconds(1);
         }
-        self.check().unwrap_or_else(|why| panic!("after {most} s: {why}"));
+        assert_eq!(self.broken(), None, "after {most} s");
         most
     }
 
-    /// Whether all nodes are in one space, and their zones tile it.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let mut zones = Vec::new();
-        let mut spaces = BTreeSet::new();
+    /// The reason that keeps the nodes from being one space that their zones tile.
+    pub(super) fn broken(&self) -> Option<String> {
+        let (mut zones, mut spaces) = (Vec::new(), BTreeSet::new());
         for (id, machine) in &self.machines {
-            let member = machine.state().member().ok_or(format!("{id:?} is outside"))?;
+            let Some(member) = machine.state().member() else { return Some(format!("{id:?} is outside")) };
             spaces.insert(member.space());
             zones.extend(member.zones().into_iter().map(|zone| (zone, *id)));
         }
         if spaces.len() != 1 {
-            return Err(format!("{} spaces", spaces.len()));
+            return Some(format!("{} spaces", spaces.len()));
         }
         for (at, (one, id)) in zones.iter().enumerate() {
             if let Some((_, other)) = zones[..at].iter().find(|(other, _)| other.overlap(one).is_some()) {
-                return Err(format!("zones of {id:?} and {other:?} overlap"));
+                return Some(format!("zones of {id:?} and {other:?} overlap"));
             }
         }
         let volume: u128 = zones.iter().map(|(zone, _)| zone.volume()).sum();
-        match volume == Zone::WHOLE.volume() {
-            true => Ok(()),
-            false => {
-                Err(format!("{} of the space is nobody's", 1.0 - volume as f64 / Zone::WHOLE.volume() as f64))
-            }
-        }
+        let missing = Zone::WHOLE.volume() - volume;
+        (missing > 0).then(|| format!("2^{} points are nobody's", missing.ilog2()))
     }
 
     /// Zones that are held for others.

@@ -37,8 +37,9 @@ fn every_lookup_reaches_the_owner_of_its_point() {
         net.seconds(60);
         for _ in 0..60 {
             let (by, at) = (net.any(), net.point());
-            let found = net.owner_of(by, at).0;
+            let (found, hops) = net.owner_of(by, at);
             assert_eq!(found, Some(owner(&net, at)));
+            assert!(hops <= 16, "{hops} hops");
         }
     }
 }
