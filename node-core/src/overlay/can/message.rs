@@ -194,8 +194,8 @@ pub enum Errand {
     },
     /// The owner of the point tells the origin that it is.
     Locate,
-    /// The owner of the point tells the origin its zones.
-    Meet(Box<Record>),
+    /// The owner of the point and the origin tell each other their zones. Nothing is believed that comes by way of others.
+    Meet,
     Find(Finding),
     Place(Placing),
 }
@@ -220,8 +220,7 @@ impl Walk {
             Errand::Join { capability, salt } => {
                 self.to == Coords::of_node(self.origin.id, &capability.unwrap_or_default(), *salt)
             }
-            Errand::Locate => true,
-            Errand::Meet(record) => record.is_valid() && record.contact == self.origin,
+            Errand::Locate | Errand::Meet => true,
             Errand::Find(finding) => finding.is_valid(),
             Errand::Place(placing) => placing.is_valid(),
         };

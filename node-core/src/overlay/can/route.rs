@@ -189,10 +189,7 @@ impl Member {
                 let over = Over { id: walk.id, hops, visited: 0, found: Vec::new(), owner };
                 cx.send_to(walk.origin, Message::Over(Box::new(over)));
             }
-            Errand::Meet(record) => {
-                self.hear(*record, cx);
-                self.tell(&[walk.origin], true, cx);
-            }
+            Errand::Meet => self.tell(&[walk.origin], true, cx),
             Errand::Find(finding) => {
                 walk.arrived = true;
                 self.search(walk.id, walk.origin, (walk.to, hops), finding, guests, cx);
@@ -218,10 +215,9 @@ impl Member {
         cx.send_to(to, Message::Over(Box::new(over)));
     }
 
-    /// Sends its zones to the owner of a point, which answers with its own; `by` way of this node.
+    /// Looks for the owner of a point, so that both hear each other's zones; by way of `by`, if that is given.
     pub(super) fn meet(&mut self, at: Coords, by: Option<Contact>, cx: &mut Ccx<'_>) {
-        let errand = Errand::Meet(Box::new(self.record()));
-        let (id, origin, space) = (0, self.contact, Some(self.space));
+        let (id, origin, space, errand) = (0, self.contact, Some(self.space), Errand::Meet);
         let walk = Walk { id, origin, space, to: at, hops: 0, arrived: false, errand };
         if let Some(next) = by.or_else(|| self.next(&walk, cx)) {
             cx.send_to(next, Message::Walk(Box::new(walk)));

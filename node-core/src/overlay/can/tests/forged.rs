@@ -168,7 +168,7 @@ fn no_message_makes_a_node_panic() {
         let to = Coords(std::array::from_fn(|dim| coords.0[dim] ^ (rng.below(2) << 20) as u32));
         let errand = match rng.below(5) {
             0 => Errand::Locate,
-            1 => Errand::Meet(Box::new(record.clone())),
+            1 => Errand::Meet,
             2 => Errand::Find(Finding::new(needs, rng.below(70) as u16)),
             3 => Errand::Place(Placing::new(needs, true)),
             _ => Errand::Join { capability: Some(needs), salt: rng.below(3) as u8 },
