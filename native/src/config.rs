@@ -68,6 +68,8 @@ pub(crate) enum Pricing {
 pub(crate) enum Matchmaking {
     /// Jobs are marked where idle nodes look; a tree of rendezvous nodes knows who can run what
     RnTree,
+    /// So, and a CAN, a space of resources, knows who can run what
+    Can,
     /// Not at all: such jobs are refused
     None,
 }

@@ -22,6 +22,8 @@ pub enum Matchmaking {
     None,
     /// Jobs are marked where idle nodes look, scarce ones with nodes that a Rendezvous Node Tree finds.
     RnTree,
+    /// So, and a CAN finds them.
+    Can,
 }
 
 /// When a job with requirements is bound to the node that runs it.
@@ -32,6 +34,8 @@ pub enum Binding {
     Pull,
     /// At its arrival, as in paper `match`: it waits in the queue of one node. For comparison.
     Early,
+    /// So, and a CAN pushes it to where less waits.
+    Pushed,
 }
 
 /// Requirements of a job on nodes; by default none.

@@ -75,6 +75,8 @@ services! {
     RnTree,
     /// The finder for jobs with requirements.
     Fitting,
+    /// The space that knows what nodes can do.
+    Can,
 }
 
 impl ServiceId {

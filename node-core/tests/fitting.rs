@@ -258,6 +258,11 @@ fn joins_one_without(at: usize) -> Config {
     Config { matchmaking, submits: true, ..joins(at) }
 }
 
+fn joins_a_can(at: usize) -> Config {
+    let matchmaking = if at == 0 { Matchmaking::Can } else { Matchmaking::RnTree };
+    Config { matchmaking, ..joins(at) }
+}
+
 #[test]
 fn whoever_joins_learns_whether_the_swarm_fits_jobs_to_nodes() {
     for seed in 0..5 {
@@ -265,6 +270,12 @@ fn whoever_joins_learns_whether_the_swarm_fits_jobs_to_nodes() {
         for at in 0..4 {
             let known = world.node(at).rn_tree().and_then(|tree| tree.whole()).map(|whole| whole.nodes());
             assert_eq!(known, Some(3), "seed {seed}: node {at} knows of those with slots");
+        }
+        let world = rn_tree::grown(seed, 4, joins_a_can);
+        for at in 0..4 {
+            let node = world.node(at);
+            let known = node.can().map(|can| (can.member().is_some(), can.nodes()));
+            assert_eq!((known, node.rn_tree().is_none()), (Some((true, 3)), true), "seed {seed}: node {at}");
         }
         let mut world = rn_tree::grown(seed, 4, joins_one_without);
         for at in 0..4 {

@@ -13,6 +13,7 @@ mod dialable;
 mod far_guests;
 mod files;
 mod fitting;
+mod fitting_can;
 mod fitting_early;
 mod fitting_guests;
 mod fitting_shares;

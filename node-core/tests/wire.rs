@@ -221,6 +221,7 @@ fn examples() -> Vec<Message> {
     .chain(connections::circuits_examples())
     .chain(matching::rn_tree_examples())
     .chain(matching::fitting_examples())
+    .chain(matching::can_examples())
     .chain(ring_examples())
     .chain(trade::market_examples())
     .chain(trade::ledger_examples())

@@ -130,6 +130,7 @@ fn rule(set: Pricing) -> Rule {
 fn matchmaking(set: config::Matchmaking) -> Matchmaking {
     match set {
         config::Matchmaking::RnTree => Matchmaking::RnTree,
+        config::Matchmaking::Can => Matchmaking::Can,
         config::Matchmaking::None => Matchmaking::None,
     }
 }
@@ -213,6 +214,14 @@ mod tests {
         let refused = settings(set, &file).unwrap_err().message;
         for word in ["--pricing", "vickrey", "max-min", "swarm.json"] {
             assert!(refused.contains(word), "{refused}");
+        }
+    }
+
+    #[test]
+    fn each_way_of_matchmaking_is_read_as_it_is_written() {
+        for way in [Matchmaking::None, Matchmaking::RnTree, Matchmaking::Can] {
+            let swarm = Swarm { matchmaking: Some(way), ..Swarm::default() };
+            assert_eq!(from_json(&to_json(&swarm)), Some(swarm));
         }
     }
 

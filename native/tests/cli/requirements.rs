@@ -18,10 +18,21 @@ fn job(world: &World, id: &str) -> Value {
 
 #[test]
 fn units_run_where_their_job_requires_and_a_job_that_waits_says_why() {
+    runs_where_required("rn-tree");
+}
+
+#[test]
+fn with_a_can_units_run_where_their_job_requires_and_a_job_that_waits_says_why() {
+    runs_where_required("can");
+}
+
+/// Workers are told by the gateway how the swarm fits jobs to nodes.
+fn runs_where_required(way: &str) {
     let world = World::new();
     let queens = world.example("nqueens");
     let queens = queens.to_str().unwrap();
-    let gateway = world.gateway(1);
+    let ports = ["--http-port", "0", "--p2p-port", "0", "--slots", "1"];
+    let gateway = world.up("data", &[&["--gateway", "--matchmaking", way], &ports[..]].concat());
     let nodes = [("ada", "graz"), ("bob", "graz"), ("cyd", "wien")]
         .map(|(name, site)| worker(&world, &gateway, name, site));
 
@@ -49,7 +60,7 @@ fn units_run_where_their_job_requires_and_a_job_that_waits_says_why() {
         .unwrap()
         .to_owned();
     until_so("it says that nobody can run it", || {
-        job(&world, &id)["reason"].as_str().unwrap().contains("has what it requires")
+        job(&world, &id)["reason"].as_str().unwrap().contains("what it requires")
     });
     // Somebody comes who can.
     let linz = worker(&world, &gateway, "dora", "linz");

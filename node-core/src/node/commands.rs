@@ -21,7 +21,7 @@ impl Command {
             | Command::SetDonating(_)
             | Command::Terms { .. }
             | Command::Occupy { .. } => ServiceId::Runner,
-            Command::FindCapable { .. } => ServiceId::RnTree,
+            Command::FindCapable { .. } => ServiceId::Fitting,
             Command::Locate { .. } => ServiceId::Ring,
             Command::Sell(_) | Command::Balance => ServiceId::Seller,
             Command::Quote { .. } | Command::LookAround | Command::Buy { .. } => ServiceId::Buyer,

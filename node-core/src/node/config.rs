@@ -181,6 +181,11 @@ impl Config {
         self.open.matchmaking || self.matchmaking != Matchmaking::None
     }
 
+    /// Whether they find nodes in this way, or may.
+    pub fn may_match_by(&self, way: Matchmaking) -> bool {
+        self.ring.is_some() && (self.open.matchmaking || self.matchmaking == way)
+    }
+
     pub fn owns_jobs(&self) -> bool {
         self.gateway || self.submits
     }

@@ -60,6 +60,7 @@ messages! {
     Circuits(overlay::circuits::Message): CircuitRelay | Circuits,
     RnTree(overlay::rn_tree::Message): RnTree,
     Fitting(discovery::fitting::Message): Fitting,
+    Can(overlay::can::Message): Can,
 }
 
 impl Message {

@@ -50,9 +50,13 @@ impl Node {
             (tree.m, tree.k) = (degree, degree);
         }
         config.matchmaking = swarm.matchmaking.unwrap_or(config.matchmaking);
-        if swarm.matchmaking == Some(Matchmaking::None) {
-            [ServiceId::RnTree, ServiceId::Fitting].into_iter().for_each(|service| self.shut(service));
-        }
+        let of_no_use: &[ServiceId] = match swarm.matchmaking {
+            None => &[],
+            Some(Matchmaking::None) => &[ServiceId::RnTree, ServiceId::Can, ServiceId::Fitting],
+            Some(Matchmaking::RnTree) => &[ServiceId::Can],
+            Some(Matchmaking::Can) => &[ServiceId::RnTree],
+        };
+        of_no_use.iter().for_each(|service| self.shut(*service));
         if let Some(bank) = swarm.bank {
             self.note(Note::Bank(bank), host);
         }

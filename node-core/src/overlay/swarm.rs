@@ -105,6 +105,7 @@ pub fn matchmaking_name(way: Matchmaking) -> &'static str {
     match way {
         Matchmaking::None => "none",
         Matchmaking::RnTree => "rn-tree",
+        Matchmaking::Can => "can",
     }
 }
 

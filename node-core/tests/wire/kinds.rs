@@ -5,6 +5,7 @@
 
 use super::*;
 use node_core::discovery::{fitting, random};
+use node_core::overlay::can;
 use node_core::overlay::circuits::{self, Piece, Refusal};
 use node_core::overlay::guests::{self, ToGuest, ToRelay};
 use node_core::overlay::rn_tree;
@@ -65,7 +66,8 @@ kinds!(Message:
     Signalling.0: signalling::Message,
     Circuits.0: circuits::Message,
     RnTree.0: rn_tree::Message,
-    Fitting.0: fitting::Message
+    Fitting.0: fitting::Message,
+    Can.0: can::Message
 );
 kinds!(Greeting: Hello Rejected Full Swarm Dialable);
 kinds!(dialback::Message: Ask; Answer.outcome: Outcome);
@@ -103,6 +105,8 @@ kinds!(fitting::Message: NotHere; ToMeeting.0: fitting::ToMeeting, ToNode.0: fit
 kinds!(fitting::ToMeeting: Mark Unmark Seek Park Leave Ask Shares);
 kinds!(fitting::ToNode: Lines Given Unfit);
 kinds!(fitting::ToOwner: Claim Queue);
+kinds!(can::Message:
+    Zones Beat Leave Give Return Disputed Welcome Occupied Outside Walk Over AskFinger Finger Sketch Steal);
 kinds!(rn_tree::Message: Child NotParent Whole Walk Over);
 kinds!(Piece: Data Room Close);
 kinds!(Refusal: NotRelaying NotHere Full);

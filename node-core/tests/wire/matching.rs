@@ -65,6 +65,57 @@ pub(super) fn fitting_examples() -> Vec<Message> {
     .into()
 }
 
+pub(super) fn can_examples() -> Vec<Message> {
+    use node_core::capability::{Candidate, Capability, Words};
+    use node_core::overlay::can::{
+        Beat, Errand, Load, Message as M, Over, Record, Sketch, SpaceId, Walk, Zone,
+    };
+    let contact = contact();
+    let capability = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
+    let space = SpaceId { drawn: 5, creator: NodeId([6; 32]) };
+    let record = Box::new(Record {
+        contact,
+        life: 7,
+        version: 8,
+        capability: Some(capability),
+        salt: 9,
+        zones: vec![Zone::WHOLE],
+        takers: vec![NodeId([10; 32])],
+    });
+    let others = vec![(*record).clone()];
+    let upward = [Load { nodes: 11, waiting: 12 }; 3];
+    let walk = Walk {
+        id: 13,
+        origin: contact,
+        space: Some(space),
+        to: record.coords(),
+        hops: 14,
+        arrived: true,
+        errand: Errand::Join { capability: None, salt: 15 },
+    };
+    let found = vec![Candidate { at: contact.into(), capability }];
+    let over = Over { id: 16, hops: 17, visited: 18, found, owner: Some(NodeId([19; 32])) };
+    [
+        M::Zones { space, record: record.clone(), others: others.clone(), asks: true },
+        M::Beat(Beat { space, life: 20, version: 21, waiting: 22, upward }),
+        M::Leave { space, record: record.clone(), others: others.clone() },
+        M::Give { space, zone: Zone::WHOLE, others: others.clone() },
+        M::Return { space, zone: Zone::WHOLE },
+        M::Disputed { space, record },
+        M::Welcome { id: 23, space, zone: Zone::WHOLE, others },
+        M::Occupied { id: 24 },
+        M::Outside { id: 25 },
+        M::Walk(Box::new(walk)),
+        M::Over(Box::new(over)),
+        M::AskFinger { up: true, level: 26 },
+        M::Finger { up: false, level: 27, at: Some((contact, Zone::WHOLE)) },
+        M::Sketch { space, sketch: Sketch::default() },
+        M::Steal { contact, capability },
+    ]
+    .map(Message::Can)
+    .into()
+}
+
 #[test]
 fn records_of_earlier_builds_require_nothing_of_nodes() {
     let spec = JobSpec {

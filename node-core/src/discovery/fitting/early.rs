@@ -5,9 +5,10 @@
 //! The queue of a run node is one of marks, each of which is left with that node alone. Paper `match` has the run node send
 //! a heartbeat for each job in its queue; here the owner keeps the connection to it, and chooses anew when that ends.
 
-use super::message::{Message, ToMeeting, ToOwner};
+use super::message::{Message, ToMeeting, ToNode, ToOwner};
 use super::{Event, Fcx, Fitting, Timer};
 use crate::address::{Address, Contact};
+use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
 use crate::requires::Binding;
 use std::collections::BTreeMap;
@@ -33,7 +34,7 @@ pub(super) struct Choice {
 
 impl Fitting {
     pub(super) fn binds_early(&self) -> bool {
-        self.binding == Binding::Early
+        self.binding != Binding::Pull
     }
 
     /// Has nodes searched for that can run the job.
@@ -42,7 +43,7 @@ impl Fitting {
         let needs = waiting.asks().needs;
         let number = self.searches.ask(job);
         cx.set_timer(Timer::Renew(job), AGAIN);
-        cx.emit(Event::Search { number, needs, wanted: CANDIDATES });
+        cx.emit(Event::Search { number, job, needs, wanted: CANDIDATES });
     }
 
     /// These can run it: they are asked for the lengths of their queues.
@@ -51,6 +52,11 @@ impl Fitting {
         let waits: BTreeMap<NodeId, Contact> = hops.map(|hop| (hop.id, hop)).collect();
         if waits.is_empty() || !self.waiting.contains_key(&job) {
             return;
+        }
+        if let (Some(only), 1) = (waits.values().next(), waits.len()) {
+            // Somebody else has chosen it.
+            self.choices.insert(job, Choice { best: Some((0, *only)), ..Choice::default() });
+            return self.bind(job, cx);
         }
         waits.values().for_each(|hop| cx.send_to(*hop, Message::ToMeeting(ToMeeting::Ask { job })));
         self.choices.insert(job, Choice { waits, best: None });
@@ -98,6 +104,25 @@ impl Fitting {
     /// Run nodes of jobs that are bound, whose connections are kept.
     pub(super) fn run_nodes(&self) -> impl Iterator<Item = Contact> {
         self.waiting.values().filter(|_| self.binds_early()).flat_map(|job| job.capable().iter().copied())
+    }
+
+    /// Tells how many jobs wait here or run, if that has changed.
+    pub(super) fn tell_queue(&mut self, cx: &mut Fcx<'_>) {
+        if !self.binds_early() {
+            return;
+        }
+        let now = self.queue();
+        if std::mem::replace(&mut self.told_queue, now) != now {
+            cx.emit(Event::Queue(now));
+        }
+    }
+
+    /// An idle node is told of a job in the queue of this one, which it may claim.
+    pub(super) fn stolen(&mut self, by: Contact, capability: &Capability, cx: &mut Fcx<'_>) {
+        let lines = self.marks.best_for(capability, cx.now);
+        if !lines.is_empty() {
+            cx.send_to(by, Message::ToNode(ToNode::Lines { meeting: u8::MAX, node: by.id, lines }));
+        }
     }
 
     pub(super) fn ask_queue(&mut self, from: NodeId, job: JobId, cx: &mut Fcx<'_>) {

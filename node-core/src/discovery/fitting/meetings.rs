@@ -78,7 +78,7 @@ impl Meetings {
     /// With early binding nobody meets.
     pub(super) fn of(binding: Binding) -> Meetings {
         let all = Meetings::default();
-        if binding == Binding::Early { Meetings { in_use: 0, ..all } } else { all }
+        if binding != Binding::Pull { Meetings { in_use: 0, ..all } } else { all }
     }
 
     /// The swarm has so many nodes that run something. Says whether other points are in use from now on.

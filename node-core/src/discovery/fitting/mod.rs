@@ -64,6 +64,8 @@ pub struct Fitting {
     binding: Binding,
     /// Jobs for which a run node is being chosen, with early binding.
     choices: BTreeMap<JobId, Choice>,
+    /// Length of its queue that others know of.
+    told_queue: u32,
     /// Jobs that are marked at each meeting point.
     marked: [u32; MEETINGS as usize],
     /// Meeting nodes whose connections are held.
@@ -122,6 +124,11 @@ pub enum Command {
     Enough {
         job: JobId,
     },
+    /// An idle node would run a job that waits in the queue of this one, with early binding.
+    Steal {
+        by: Contact,
+        capability: Capability,
+    },
     /// Units that run for each submitter with jobs at this node, whatever finds their nodes.
     Running(BTreeMap<NodeId, u32>),
     /// The node has claimed units of the job, and does not take them.
@@ -151,10 +158,13 @@ pub enum Event {
     /// Look for nodes that can run this.
     Search {
         number: u64,
+        job: JobId,
         needs: Capability,
         wanted: u16,
     },
-    /// This node has claimed units of the job, and is to get them.
+    /// Jobs that wait at this node or run there have changed in number, with early binding.
+    Queue(u32),
+    /// A node has claimed units of the job, and is to get them.
     Claimed {
         job: JobId,
         node: Address,
@@ -245,6 +255,7 @@ impl Protocol for Fitting {
             Input::Timer(Timer::Meeting(meeting)) => self.meet_again(meeting, cx),
             Input::Timer(Timer::Shares) => self.tell_shares(cx),
         }
+        self.tell_queue(cx);
     }
 
     fn check_invariants(&self) {
@@ -279,6 +290,7 @@ impl Fitting {
             Command::Guest { guest, slots } => self.guest(guest, slots.map(|slots| *slots), cx),
             Command::Want { job, asks, units } => self.want(job, asks, units, cx),
             Command::Enough { job } => self.unmark(job, cx),
+            Command::Steal { by, capability } => self.stolen(by, &capability, cx),
             Command::Running(running) => {
                 self.shares.count(running);
                 self.tell_shares_soon(cx);

@@ -104,7 +104,7 @@ impl Fitting {
             Some(capable) => self.mark_with(job, capable, cx),
             None => {
                 let number = self.searches.ask(job);
-                cx.emit(Event::Search { number, needs, wanted });
+                cx.emit(Event::Search { number, job, needs, wanted });
             }
         }
     }
@@ -182,7 +182,7 @@ impl Fitting {
         let mark = waiting.mark(job, me, None, share, cx.now);
         // First come first served.
         let alone = Mark { bonus_ms: 0, share: Share { running: None, ..share }, ..mark };
-        let mark = if self.binding == Binding::Early { alone } else { mark };
+        let mark = if self.binding != Binding::Pull { alone } else { mark };
         for contact in waiting.capable.iter().copied() {
             cx.send_to(contact, Message::ToMeeting(ToMeeting::Mark(mark)));
         }

@@ -1,23 +1,37 @@
 //! The finder for jobs with requirements. The tree that knows what nodes can do says how many can run a job, and who.
 
+use crate::capability::Capability;
 use crate::circle::RingId;
 use crate::discovery::connected::{self, Connected};
 use crate::discovery::fitting::{Asks, Command, Event, Fitting, Message};
 use crate::node::Node;
 use crate::node::able::Able;
 use crate::node::config::Config;
-use crate::node::host::{Host, NodeEvent};
+use crate::node::host::{self, Host, NodeEvent};
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
+use crate::overlay::can::{self, Can};
 use crate::overlay::guests::relay::Relay;
-use crate::overlay::rn_tree::{self, RnTree, Summary};
+use crate::overlay::rn_tree::{self, RnTree};
 use crate::protocol::Input;
-use crate::requires::Requires;
-use crate::ticket::ServiceId;
+use crate::requires::{Binding, Requires};
+use crate::ticket::{ServiceId, Ticket};
 use crate::wire::Framed;
 use crate::work::owner::{self, Owner};
 use crate::work::runner::{self, Runner};
 use crate::{JobId, NodeId};
+
+/// Share of the nodes below which a sample of 32 mostly has none.
+const FEW: f64 = 0.02;
+
+/// Nodes that run something, and the share of them that can run a job.
+#[derive(Clone, Copy)]
+struct Estimate {
+    nodes: u32,
+    share: f64,
+    /// It is of all nodes, and else of a sample.
+    is_whole: bool,
+}
 
 impl Framed for Message {
     fn service(&self) -> ServiceId {
@@ -65,13 +79,20 @@ impl Service for Fitting {
         }
     }
 
+    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
+        if let host::Command::FindCapable { number, needs, wanted } = command {
+            node.find_capable(ServiceId::Driver.ticket(number), needs, wanted);
+        }
+    }
+
     fn on_reply(node: &mut Node, number: u64, reply: Reply, _: &mut dyn Host) {
         node.tell::<Self>(match reply {
             Reply::Located(found) => {
                 Command::Located { number, owner: found.ok().map(|found| found.owner.contact) }
             }
             Reply::Capable { found, visited } => {
-                let searched = visited > 0 && visited < rn_tree::VISITS;
+                // A search in the CAN leaves zones out that lie beside its way.
+                let searched = visited > 0 && visited < rn_tree::VISITS && node.has::<RnTree>();
                 Command::Capable { number, found, searched }
             }
             _ => return,
@@ -83,10 +104,18 @@ impl Service for Fitting {
             Event::Lookup { number, key } => {
                 node.look_up(ServiceId::Fitting.ticket(number), RingId::NODES, key, host);
             }
-            Event::Search { number, needs, wanted } => {
+            Event::Search { number, job, needs, wanted } => {
                 let ticket = ServiceId::Fitting.ticket(number);
-                node.tell::<RnTree>(rn_tree::Command::Find { ticket, needs, wanted });
+                match node.config.binding {
+                    binding if binding != Binding::Pull && node.has::<Can>() => {
+                        let virt = job.0.first_chunk().map_or(0, |chunk| u32::from_le_bytes(*chunk));
+                        let push = binding == Binding::Pushed;
+                        node.tell::<Can>(can::Command::Place { ticket, needs, virt, push });
+                    }
+                    _ => node.find_capable(ticket, needs, wanted),
+                }
             }
+            Event::Queue(waiting) => node.tell::<Can>(can::Command::Load { waiting }),
             Event::Claimed { job, node: at, units } => {
                 // It may have been connected for the claim alone.
                 node.reach_for_now(&at, host);
@@ -124,12 +153,29 @@ impl Node {
         let Some(slots) = slots else { return self.fit_no_guest(guest) };
         let capability = Some(slots.stated.capability);
         self.tell::<RnTree>(rn_tree::Command::Guest { guest, capability });
+        self.tell::<Can>(can::Command::Guest { guest, capability });
         self.tell::<Fitting>(Command::Guest { guest, slots: Some(Box::new(slots)) });
     }
 
     fn fit_no_guest(&mut self, guest: NodeId) {
         self.tell::<RnTree>(rn_tree::Command::Guest { guest, capability: None });
+        self.tell::<Can>(can::Command::Guest { guest, capability: None });
         self.tell::<Fitting>(Command::Guest { guest, slots: None });
+    }
+
+    /// Looks for so many nodes that cover these needs, by the way in which the swarm does.
+    fn find_capable(&mut self, ticket: Ticket, needs: Capability, wanted: u16) {
+        self.tell::<RnTree>(rn_tree::Command::Find { ticket, needs, wanted });
+        self.tell::<Can>(can::Command::Find { ticket, needs, wanted });
+    }
+
+    /// Nodes of the swarm that run something, and the share of them that covers these needs, as far as is known.
+    fn estimate(&self, needs: &Capability) -> Option<Estimate> {
+        if let Some(whole) = self.state::<RnTree>().and_then(RnTree::whole) {
+            return Some(Estimate { nodes: whole.nodes(), share: whole.share(needs), is_whole: true });
+        }
+        let can = self.state::<Can>()?;
+        Some(Estimate { nodes: can.nodes(), share: can.share(needs)?, is_whole: false })
     }
 
     /// Has units of a job wait for nodes that cover its needs.
@@ -148,12 +194,16 @@ impl Node {
             return self.tell::<Fitting>(Command::Enough { job });
         }
         let needs = requires.needs(memory_bytes);
-        let whole = self.state::<RnTree>().and_then(RnTree::whole);
-        // Until the tree has told, as many can as there are.
-        let share = whole.as_ref().map_or(1.0, |whole| whole.share(&needs));
-        if let Some(whole) = &whole {
-            let nodes = whole.nodes();
+        let estimate = self.estimate(&needs);
+        // Until something is known, as many can as there are. Of a sample that has none, few can.
+        let share = estimate.map_or(1.0, |it| if it.is_whole { it.share } else { it.share.max(FEW) });
+        if let Some(Estimate { nodes, is_whole, .. }) = estimate {
             let why = match (share * f64::from(nodes)).round() as u32 {
+                _ if share <= FEW && !is_whole => {
+                    format!(
+                        "few of about {nodes} nodes have what it requires, or none; ask for less, or wait"
+                    )
+                }
                 _ if share == 0.0 => {
                     format!(
                         "none of the {nodes} nodes of the swarm has what it requires; ask for less, or wait"
@@ -166,7 +216,7 @@ impl Node {
             };
             self.tell::<Owner>(owner::Command::Short { job, why });
         }
-        let nodes = whole.as_ref().map_or(0, Summary::nodes);
+        let nodes = estimate.map_or(0, |it| it.nodes);
         let asks = Asks { needs, requires, submitter, weight, nodes, share: (share * 1e6) as u32 };
         self.tell::<Fitting>(Command::Want { job, asks, units });
     }

@@ -4,6 +4,7 @@
 
 mod bank;
 mod buyer;
+mod can;
 mod cheapest;
 mod circuit_relay;
 mod circuits;
@@ -39,6 +40,7 @@ use crate::discovery::{
 use crate::files::{keeper::Keeper as KeptFiles, owner::Owner as Files};
 use crate::ledger::{bank::Bank, client::Client as Purse};
 use crate::market::{buyer::Buyer, owner::Owner as MarketOwner, seller::Seller};
+use crate::overlay::can::Can;
 use crate::overlay::circuits::{ends::Circuits, relay::CircuitRelay};
 use crate::overlay::guests::{guest::Guest, relay::Relay};
 use crate::overlay::{dialback::DialBack, ring::Ring, rn_tree::RnTree, signalling::Signalling, tree::Tree};
@@ -70,6 +72,7 @@ pub(super) const FULL: &[Entry] = &[
     shown::<Random>,
     shown::<Ring>,
     shown::<RnTree>,
+    shown::<Can>,
     shown::<Fitting>,
     shown::<Purse>,
     shown::<Bank>,

@@ -5,11 +5,12 @@ use crate::circle::RingId;
 use crate::discovery::fitting::{self, Fitting};
 use crate::node::Node;
 use crate::node::config::Config;
-use crate::node::host::{self, Host};
+use crate::node::host::Host;
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
 use crate::overlay::rn_tree::{Command, Event, Message, Place, RnTree};
 use crate::protocol::Input;
+use crate::requires::Matchmaking;
 use crate::ticket::ServiceId;
 use crate::wire::Framed;
 
@@ -25,7 +26,7 @@ impl Service for RnTree {
     type Beside = ();
 
     fn open(config: &Config) -> Option<Self> {
-        (config.may_match() && config.ring.is_some()).then(RnTree::default)
+        config.may_match_by(Matchmaking::RnTree).then(RnTree::default)
     }
 
     fn on_note(node: &mut Node, note: &Note<'_>, _: &mut dyn Host) {
@@ -35,12 +36,6 @@ impl Service for RnTree {
             Note::Ring(_) => node.tell::<Self>(Command::Place(node.place_on_ring())),
             Note::Load { .. } | Note::Able => node.tell::<Self>(Command::Own(node.capability_given())),
             _ => {}
-        }
-    }
-
-    fn on_command(node: &mut Node, command: host::Command, _: &mut dyn Host) {
-        if let host::Command::FindCapable { number, needs, wanted } = command {
-            node.tell::<Self>(Command::Find { ticket: ServiceId::Driver.ticket(number), needs, wanted });
         }
     }
 

@@ -361,7 +361,7 @@ pub struct Batches {
 
 /// How jobs find nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum Matching {
     /// Central, early binding.
     Shortest,
@@ -372,8 +372,14 @@ pub enum Matching {
     /// The product's own nodes, with the paper's early binding: the shortest queue of eight nodes that the Rendezvous Node
     /// Tree finds.
     Rntree,
+    /// Early binding on a CAN: the least loaded of the nodes around the place of the job's needs.
+    CanBasic,
+    /// So, and the job is pushed to where less waits; idle nodes steal.
+    CanPush,
     /// The product's own nodes: late binding by marks.
     Pull,
+    /// Late binding by marks on a CAN.
+    PullCan,
 }
 
 /// While nodes come and go.

@@ -69,7 +69,7 @@ pub(super) fn run(
     for scheme in &part.schemes {
         let (outcome, messages) = match scheme.central() {
             Some(central) => (central.run(&workload, report.seed), 0.0),
-            None => nodes::run(scenario, &workload, (Some(&owners), scheme.binding()), report, watch),
+            None => nodes::run(scenario, &workload, (Some(&owners), scheme.way()), report, watch),
         };
         report.events += workload.jobs.len() as u64;
         let (large, small) = all.split_at(1);

@@ -9,7 +9,7 @@ use crate::matchmaking::central::Scheme;
 use crate::matchmaking::workload::Mix;
 use crate::report::{Report, Row};
 use crate::scenario::{Matching, MatchmakingPart, Scenario};
-use node_core::requires::Binding;
+use node_core::requires::{Binding, Matchmaking};
 
 /// Nodes for which the scenario's gaps are meant.
 const GAPS_OF: f64 = 1000.0;
@@ -21,7 +21,10 @@ impl Matching {
             Matching::Late => "late",
             Matching::Scarce => "scarce",
             Matching::Rntree => "rntree",
+            Matching::CanBasic => "can-basic",
+            Matching::CanPush => "can-push",
             Matching::Pull => "pull",
+            Matching::PullCan => "pull-can",
         }
     }
 
@@ -31,15 +34,18 @@ impl Matching {
             Matching::Shortest => Some(Scheme::Shortest),
             Matching::Late => Some(Scheme::Late),
             Matching::Scarce => Some(Scheme::Scarce),
-            Matching::Rntree | Matching::Pull => None,
+            _ => None,
         }
     }
 
-    /// How nodes bind jobs that find each other.
-    fn binding(self) -> Binding {
+    /// By what nodes find each other, and when they bind jobs.
+    fn way(self) -> (Matchmaking, Binding) {
         match self {
-            Matching::Rntree => Binding::Early,
-            _ => Binding::Pull,
+            Matching::Rntree => (Matchmaking::RnTree, Binding::Early),
+            Matching::CanBasic => (Matchmaking::Can, Binding::Early),
+            Matching::CanPush => (Matchmaking::Can, Binding::Pushed),
+            Matching::PullCan => (Matchmaking::Can, Binding::Pull),
+            _ => (Matchmaking::RnTree, Binding::Pull),
         }
     }
 }
@@ -61,7 +67,7 @@ pub(super) fn run(scenario: &Scenario, part: &MatchmakingPart, report: &mut Repo
                         report.events += jobs as u64;
                         (central.run(&workload, report.seed), 0.0)
                     }
-                    None => nodes::run(scenario, &workload, (None, scheme.binding()), report, watch),
+                    None => nodes::run(scenario, &workload, (None, scheme.way()), report, watch),
                 };
                 report.rows.push(
                     Row::default()

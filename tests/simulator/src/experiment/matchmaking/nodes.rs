@@ -32,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(20_000);
 /// Memory and disk of one unit of a workload's resource: 100 of them fit what a unit may have.
 const UNIT_BYTES: u64 = 16 << 20;
 
+/// By what nodes find each other, and when they bind jobs.
+type Way = (Matchmaking, Binding);
+
 /// Messages of all nodes, by protocol and kind.
 type Kinds = BTreeMap<(String, String), Sent>;
 
@@ -40,11 +43,11 @@ type Kinds = BTreeMap<(String, String), Sent>;
 pub(super) fn run(
     scenario: &Scenario,
     workload: &Workload,
-    (owners, binding): (Option<&[usize]>, Binding),
+    (owners, way): (Option<&[usize]>, Way),
     report: &mut Report,
     watch: &mut dyn Watch,
 ) -> (Outcome, f64) {
-    let mut swarm = Swarm::grown(scenario, workload, (owners, binding), report.seed);
+    let mut swarm = Swarm::grown(scenario, workload, (owners, way), report.seed);
     swarm.world.kinds = Some(Kinds::new());
     let outcome = swarm.play(watch);
     let took = swarm.world.now.since(swarm.began).as_secs_f64();
@@ -72,7 +75,7 @@ pub(super) fn run(
 
 /// Messages by which jobs and nodes find each other, idle nodes' looks included.
 fn is_finding(of: &str, kind: &str) -> bool {
-    of == "Fitting" || of == "RnTree" && (kind == "Walk" || kind == "Over")
+    of == "Fitting" || (of == "RnTree" || of == "Can") && ["Walk", "Over", "Steal"].contains(&kind)
 }
 
 fn is_lookup(of: &str, kind: &str) -> bool {
@@ -104,7 +107,6 @@ fn config(of: Option<&Vector>, at: usize) -> Config {
         power: speed,
         properties: Arc::new(properties),
         ring: Some(Arc::default()),
-        matchmaking: Matchmaking::RnTree,
         ..Config::default()
     };
     config.limits_mut().overrun_panics = true;
@@ -127,7 +129,7 @@ impl<'a> Swarm<'a> {
     fn grown(
         scenario: &Scenario,
         workload: &'a Workload,
-        (owners, binding): (Option<&'a [usize]>, Binding),
+        (owners, (matchmaking, binding)): (Option<&'a [usize]>, Way),
         seed: u64,
     ) -> Swarm<'a> {
         let mut world = World::seed(seed).with(program);
@@ -138,7 +140,7 @@ impl<'a> Swarm<'a> {
         let gateways = named.map_or(drawn, |last| last + 1);
         let of = (0..gateways).map(|_| None).chain(workload.nodes.iter().map(Some));
         for (at, of) in of.enumerate() {
-            world.add_keyed(Config { binding, ..config(of, at) }, &secret(at));
+            world.add_keyed(Config { matchmaking, binding, ..config(of, at) }, &secret(at));
             if at > 0 {
                 world.connect(at, if at < gateways { 0 } else { at % gateways });
             }
