@@ -212,7 +212,7 @@ impl Zone {
     }
 
     /// Cuts it between two of its points, halfway in the dimension in which they are farthest apart for their
-    /// [`weight`]: first the part with `mine`, then the one with `theirs`. None if the points are the same. *Departure:*
+    /// `weight`: first the part with `mine`, then the one with `theirs`. None if the points are the same. *Departure:*
     /// the original CAN cuts through the middle, in one dimension after another, which leaves nodes outside their zones.
     pub fn between(&self, mine: Coords, theirs: Coords) -> Option<(Zone, Zone)> {
         let gap = |dim: usize| u64::from(mine.0[dim].abs_diff(theirs.0[dim])) * weight(dim);
@@ -224,7 +224,7 @@ impl Zone {
         Some(if mine.0[dim] < cut { (below, above) } else { (above, below) })
     }
 
-    /// How far it is from a point, 0 if it contains it: the sum over the dimensions, each with its [`weight`].
+    /// How far it is from a point, 0 if it contains it: the sum over the dimensions, each with its `weight`.
     pub fn distance(&self, at: Coords) -> u64 {
         let one = |dim: usize| {
             let (lo, hi, at) = (self.lo.0[dim], self.hi.0[dim] - 1, at.0[dim]);

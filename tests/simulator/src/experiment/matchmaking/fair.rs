@@ -10,7 +10,10 @@ use crate::matchmaking::workload::{Job, Mix, Workload};
 use crate::report::{Report, Row};
 use crate::scenario::{Batches, MatchmakingPart, Scenario};
 
-/// Jobs of one submitter, all submitted at once.
+/// Microseconds between two jobs of a submitter: a client has a thousand under way at most.
+const BETWEEN_US: usize = 5000;
+
+/// Jobs of one submitter, submitted one right after the other.
 struct Batch {
     jobs: std::ops::Range<usize>,
     arrival_us: u64,
@@ -45,12 +48,15 @@ fn draw(mix: Mix, seed: u64, nodes: usize, large: usize, batches: &Batches) -> (
     let mut workload = mix.draw(seed, nodes, large + others * few, 0.1);
     let small = (0..others).map(|at| {
         let first = large + at * few;
-        let arrival_us = (batches.within_s.0 * 1e6) as u64 * at as u64 / others as u64;
+        let after = (large * BETWEEN_US) as u64;
+        let arrival_us = after + (batches.within_s.0 * 1e6) as u64 * at as u64 / others as u64;
         Batch { jobs: first..first + few, arrival_us }
     });
     let all: Vec<Batch> = std::iter::once(Batch { jobs: 0..large, arrival_us: 0 }).chain(small).collect();
     for batch in &all {
-        workload.jobs[batch.jobs.clone()].iter_mut().for_each(|job| job.arrival_us = batch.arrival_us);
+        let times = (batch.arrival_us..).step_by(BETWEEN_US);
+        let jobs = workload.jobs[batch.jobs.clone()].iter_mut();
+        jobs.zip(times).for_each(|(job, at)| job.arrival_us = at);
     }
     (workload, all)
 }
