@@ -361,13 +361,15 @@ impl Fitting {
         let Some(idle) = self.idle(who, cx) else { return };
         let free = idle.free();
         let Some(line) = idle.answered(from, job) else { return };
-        if let (0, 1.., Some(look)) = (units, left, &mut idle.look) {
+        let look = idle.look.as_mut().filter(|look| look.outdone < OUTDONE);
+        if let (0, 1.., Some(look)) = (units, left, look) {
             look.outdone += 1;
             look.lines.push(Line { share: share.unwrap_or(line.share), ..line });
             look.sort();
             return self.go_on(who, cx);
         }
-        if left > 0 && idle.known.len() < LINES {
+        // An owner that gives nothing to a claim without a bound has nothing.
+        if units > 0 && left > 0 && idle.known.len() < LINES {
             idle.known.push((line, now));
         }
         let units = units.min(free);

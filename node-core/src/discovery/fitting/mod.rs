@@ -25,6 +25,8 @@ mod marks;
 mod meetings;
 mod message;
 mod shares;
+#[cfg(test)]
+mod tests;
 mod urgency;
 mod view;
 mod waiting;

@@ -1,0 +1,96 @@
+//! Stories of one node, message by message.
+
+use super::{Command, Event, Fitting, Line, Message, Share, ToMeeting, ToNode, ToOwner};
+use crate::address::{Contact, Ip};
+use crate::capability::Capability;
+use crate::ids::{JobId, NodeId};
+use crate::peers::Peers;
+use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
+use crate::requires::{Binding, Properties, Stated};
+use crate::time::Time;
+use std::collections::BTreeSet;
+
+const ME: NodeId = NodeId([1; 32]);
+const MEETING: NodeId = NodeId([2; 32]);
+
+fn contact(id: NodeId) -> Contact {
+    Contact { ip: Ip([7; 16]), id, port: 4001 }
+}
+
+/// A node with a free slot, and the claims that it has sent.
+struct Idler {
+    machine: Machine<Fitting>,
+    peers: Peers,
+    now: Time,
+    seeks: Vec<u8>,
+    claims: Vec<(NodeId, JobId)>,
+}
+
+impl Idler {
+    /// It has asked where jobs are marked.
+    fn new() -> Idler {
+        let stated =
+            Stated { capability: Capability::default(), properties: Box::new(Properties::default()) };
+        let machine = Machine::new(Fitting::new(stated, Binding::Pull), Rng::from_seed([0; 32]));
+        let mut idler =
+            Idler { machine, peers: Peers::new(), now: Time(1_000_000), seeks: vec![], claims: vec![] };
+        idler.step(Input::Command(Command::Me(Some(contact(ME)))));
+        idler.step(Input::Command(Command::Load { slots: 1, busy: vec![] }));
+        idler
+    }
+
+    fn step(&mut self, input: InputOf<Fitting>) {
+        for effect in self.machine.step_among(&self.peers, ME, self.now, input) {
+            match effect {
+                Effect::Emit(Event::Lookup { number, .. }) => {
+                    let owner = Some(contact(MEETING));
+                    self.step(Input::Command(Command::Located { number, owner }));
+                }
+                Effect::Send { to, message } => self.sent(to, message),
+                _ => {}
+            }
+        }
+    }
+
+    fn sent(&mut self, to: NodeId, message: Message) {
+        match message {
+            Message::ToMeeting(ToMeeting::Seek { meeting, .. }) => self.seeks.push(meeting),
+            Message::ToOwner(ToOwner::Claim(claim)) => self.claims.push((to, claim.job)),
+            _ => {}
+        }
+    }
+
+    /// All meeting nodes that it has asked know of these jobs.
+    fn told(&mut self, lines: &[Line]) {
+        for meeting in std::mem::take(&mut self.seeks).into_iter().collect::<BTreeSet<u8>>() {
+            let message = Message::ToNode(ToNode::Lines { meeting, node: ME, lines: lines.to_vec() });
+            self.step(Input::Message { from: MEETING, message });
+        }
+    }
+}
+
+fn line(owner: u8, waited_s: u32) -> Line {
+    let share = Share { submitter: 0, running: Some(0) };
+    Line { owner: contact(NodeId([owner; 32])), job: JobId([owner; 16]), waited_ms: waited_s * 1000, share }
+}
+
+#[test]
+fn an_owner_that_always_says_that_others_are_more_urgent_keeps_nobody_idle() {
+    let mut idler = Idler::new();
+    idler.told(&[line(8, 100), line(9, 50)]);
+    for _ in 0..10 {
+        let (to, job) = *idler.claims.last().expect("it claims the most urgent");
+        if to != NodeId([8; 32]) {
+            break;
+        }
+        let share = Some(Share { submitter: 0, running: Some(0) });
+        let given = ToNode::Given { job, node: ME, units: 0, left: 5, share };
+        idler.step(Input::Message { from: to, message: Message::ToNode(given) });
+    }
+    let owners: Vec<u8> = idler.claims.iter().map(|(to, _)| to.0[0]).collect();
+    assert_eq!(
+        owners,
+        [8, 8, 8, 9],
+        "the third claim is without a bound: who gives nothing then has nothing"
+    );
+}
