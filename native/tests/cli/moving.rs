@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Some seconds of work on 4 MiB that no compression shortens.
-const ROUNDS: &str = "400000";
+const ROUNDS: &str = "800000";
 
 struct Story {
     world: World,
