@@ -139,6 +139,13 @@ impl Located {
     }
 }
 
+/// Where a node is on the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub contact: Contact,
+    pub range: Range,
+}
+
 #[cfg(test)]
 mod tests {
     use crate::circle::*;

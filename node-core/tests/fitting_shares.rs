@@ -1,38 +1,25 @@
 //! Stories of submitters whose jobs wait for the same nodes: each has its share, however much it has submitted.
 
 use crate::far_guests::secret;
+use crate::fitting_queue::{self, A_MINUTE};
 use crate::rn_tree;
 use node_core::requires::Requires;
 use node_core::work::spec::{Find, JobSpec};
 use node_core::{Config, JobId};
-use sandbox::{Outcome, Task};
 use simulator::World;
-use std::time::Duration;
 
-const A_MINUTE: Duration = Duration::from_secs(60);
 const NODES: usize = 13;
-
-/// A unit takes 20 s.
-fn slow(task: &Task) -> (Duration, Outcome) {
-    (Duration::from_secs(20), simulator::echo(task).1)
-}
 
 /// Weight of each submitter at gateway 0, which runs nothing. By odd seeds node 1 owns its jobs itself.
 fn swarm(seed: u64, weights: &[(usize, u16)]) -> World {
-    let mut world = World::seed(seed).with(slow);
-    for at in 0..NODES {
+    fitting_queue::grown(seed, NODES, |at| {
         let weights = weights.iter().map(|(at, weight)| (secret(*at).node(), *weight));
         let submitters = if at == 0 { weights.collect() } else { Default::default() };
         // A submitter that runs jobs would run its own.
         let slots = u32::from(at > 1);
         let submits = at == 1 && seed % 2 == 1;
-        world.add_keyed(Config { submitters, slots, submits, ..rn_tree::config(at) }, &secret(at));
-        if at > 0 {
-            world.connect(at, 0);
-        }
-    }
-    world.run_for(A_MINUTE * 3);
-    world
+        Config { submitters, slots, submits, ..rn_tree::config(at) }
+    })
 }
 
 fn submit(world: &mut World, at: usize, units: u32) -> JobId {

@@ -16,6 +16,7 @@ mod fitting;
 mod fitting_can;
 mod fitting_early;
 mod fitting_guests;
+mod fitting_queue;
 mod fitting_shares;
 mod greedy;
 mod hostile;

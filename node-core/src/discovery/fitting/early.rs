@@ -103,7 +103,9 @@ impl Fitting {
 
     /// Run nodes of jobs that are bound, whose connections are kept.
     pub(super) fn run_nodes(&self) -> impl Iterator<Item = Contact> {
-        self.waiting.values().filter(|_| self.binds_early()).flat_map(|job| job.capable().iter().copied())
+        // With pull all jobs that wait would be gone through for nothing, at each mark.
+        let bound = self.binds_early().then(|| self.waiting.values());
+        bound.into_iter().flatten().flat_map(|job| job.capable().iter().copied())
     }
 
     /// Tells how many jobs wait here or run, if that has changed.

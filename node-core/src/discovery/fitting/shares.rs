@@ -53,7 +53,7 @@ impl Shares {
         }
     }
 
-    /// So many units run for each submitter that is named, and none for the others.
+    /// Units that run for each submitter; none for those that are not named.
     pub(super) fn count(&mut self, running: BTreeMap<NodeId, u32>) {
         self.running = running;
     }

@@ -7,8 +7,7 @@ use crate::node::config::Config;
 use crate::node::host::Host;
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
-use crate::overlay::can::{Can, Command, Event, Message, Place};
-use crate::overlay::rn_tree;
+use crate::overlay::can::{Can, Command, Event, Message};
 use crate::protocol::Input;
 use crate::requires::Matchmaking;
 use crate::ticket::ServiceId;
@@ -34,7 +33,6 @@ impl Service for Can {
             Note::Unreachable(peer) => node.give::<Self>(Input::Unreachable(peer)),
             Note::Ring(_) => {
                 let place = node.place_on_ring();
-                let place = place.map(|rn_tree::Place { contact, range }| Place { contact, range });
                 node.tell::<Self>(Command::Ring(place));
             }
             Note::Load { .. } | Note::Able => node.tell::<Self>(Command::Own(node.capability_given())),

@@ -1,14 +1,14 @@
 //! The tree that knows what nodes can do. It stands on the ring, which says what this node owns and who owns what lies
 //! above.
 
-use crate::circle::RingId;
+use crate::circle::{Place, RingId};
 use crate::discovery::fitting::{self, Fitting};
 use crate::node::Node;
 use crate::node::config::Config;
 use crate::node::host::Host;
 use crate::node::notes::{Note, Reply};
 use crate::node::table::Service;
-use crate::overlay::rn_tree::{Command, Event, Message, Place, RnTree};
+use crate::overlay::rn_tree::{Command, Event, Message, RnTree};
 use crate::protocol::Input;
 use crate::requires::Matchmaking;
 use crate::ticket::ServiceId;

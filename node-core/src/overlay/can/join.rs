@@ -13,10 +13,10 @@ use super::member::Member;
 use super::message::{Errand, Message, RECORDS_MAX, Record, SpaceId, Walk};
 use super::route::Question;
 use super::zone::{Coords, Zone};
-use super::{Can, Ccx, Place, Timer, meeting_point};
+use super::{Can, Ccx, Timer, meeting_point};
 use crate::address::Contact;
 use crate::capability::Capability;
-use crate::circle::Point;
+use crate::circle::{Place, Point};
 use crate::ids::NodeId;
 use std::time::Duration;
 

@@ -55,7 +55,7 @@ pub use zone::{Coords, DIMS, EDGE, RESOURCES, VIRTUAL, Zone};
 
 use crate::address::Contact;
 use crate::capability::{Candidate, Capability};
-use crate::circle::{Point, Range};
+use crate::circle::{Place, Point};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::ticket::Ticket;
@@ -93,13 +93,6 @@ pub struct Can {
     astray: u8,
     /// Nodes that run something, as they were said last.
     nodes: u32,
-}
-
-/// Where a node is on the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub contact: Contact,
-    pub range: Range,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -25,7 +25,7 @@ pub use summary::Summary;
 
 use crate::address::Contact;
 use crate::capability::{Candidate, Capability};
-use crate::circle::{Point, Range};
+use crate::circle::{Place, Point};
 use crate::ids::NodeId;
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::ticket::Ticket;
@@ -62,13 +62,6 @@ pub struct RnTree {
     nodes: u32,
     told: Told,
     searches: BTreeMap<u64, Search>,
-}
-
-/// Where a node is on the ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    pub contact: Contact,
-    pub range: Range,
 }
 
 impl Place {

@@ -19,7 +19,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// So many units wait now.
+    /// Takes down how many units wait now.
     pub(super) fn record(&mut self, now_ms: u64, waiting: u32) {
         let every = (EVERY.as_millis() as u64).saturating_mul(1 << self.thinned.min(40));
         let is_first = self.steps.len() <= 1;
