@@ -16,11 +16,11 @@ const A_MINUTE: Duration = Duration::from_secs(60);
 const NODES: usize = 13;
 
 /// The gateway runs nothing; every third node is fast.
-fn config(at: usize) -> Config {
+pub(crate) fn config(at: usize) -> Config {
     Config { power: if is_fast(at) { 3000 } else { 1000 }, memory_bytes: 2 << 30, ..rn_tree::config(at) }
 }
 
-fn is_fast(at: usize) -> bool {
+pub(crate) fn is_fast(at: usize) -> bool {
     at % 3 == 1
 }
 
@@ -28,7 +28,7 @@ fn swarm(seed: u64) -> World {
     rn_tree::grown(seed, NODES, config)
 }
 
-fn fitting(world: &mut World, units: u32, requires: Requires) -> JobSpec {
+pub(crate) fn fitting(world: &mut World, units: u32, requires: Requires) -> JobSpec {
     JobSpec { find: Find::Fitting, requires: Box::new(requires), ..world.sweep(0, units) }
 }
 
@@ -37,12 +37,12 @@ fn submit(world: &mut World, units: u32, requires: Requires) -> JobId {
     world.submit(0, spec)
 }
 
-fn fast() -> Requires {
+pub(crate) fn fast() -> Requires {
     Requires { speed: 2_000_000_000, ..Requires::default() }
 }
 
 /// Nodes that gave units to the job, when it is done.
-fn runners(world: &mut World, job: JobId, units: u32) -> Vec<usize> {
+pub(crate) fn runners(world: &mut World, job: JobId, units: u32) -> Vec<usize> {
     let is_over = |w: &World| w.node(0).job(job).is_some_and(|job| job.state.is_over());
     world.run_until(A_MINUTE * 10, "the job is done", is_over);
     let done = world.node(0).job(job).unwrap();

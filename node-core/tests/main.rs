@@ -17,6 +17,7 @@ mod fitting_can;
 mod fitting_early;
 mod fitting_guests;
 mod fitting_queue;
+mod fitting_ring;
 mod fitting_shares;
 mod greedy;
 mod hostile;

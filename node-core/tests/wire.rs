@@ -312,6 +312,7 @@ fn delegated_examples() -> Vec<Message> {
             sweep_first: Some(3),
             priority: -1,
             max_retries: 2,
+            requires: Some(Box::new(requires())),
         };
         Box::new(part)
     };
@@ -343,7 +344,7 @@ fn delegated_examples() -> Vec<Message> {
         delegated::Message::Entrust { job, part: part(), units: units() },
         delegated::Message::Refused { job, units: vec![1], reason: "r".into() },
         delegated::Message::Owned { job, part: part(), units: units() },
-        delegated::Message::Lives { job, units: vec![(1, 5)] },
+        delegated::Message::Lives { job, units: vec![(1, 5)], waits: Some("w".into()) },
         delegated::Message::Handed { job, part: part(), units: units() },
         delegated::Message::Results(vec![Report { unit, attempt: 2, proof: proof(), began: 1, result }]),
         delegated::Message::Over(vec![unit]),

@@ -55,11 +55,7 @@ pub(super) struct Prices {
 pub(super) fn check_owner(owner: OwnerName, find: Find) -> Result<OwnedBy, Problem> {
     match (owner, find) {
         (OwnerName::Gateway, _) => Ok(OwnedBy::Gateway),
-        (OwnerName::Ring, Find::Nearest) => Ok(OwnedBy::Ring),
-        (OwnerName::Ring, Find::Fitting) => {
-            let why = "a job that says `find: fitting` is owned by its gateway; leave out `owner`";
-            Err(Problem::field("owner", why))
-        }
+        (OwnerName::Ring, Find::Nearest | Find::Fitting) => Ok(OwnedBy::Ring),
         (OwnerName::Ring, Find::Cheapest(_)) => {
             let why = "a job that buys its places is owned by its gateway, which has the budget; \
                        leave out `owner`, or `find` and the prices";

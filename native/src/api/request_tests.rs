@@ -78,7 +78,6 @@ fn a_job_with_requirements_is_fitted_unless_it_says_otherwise() {
     for (more, field, words) in [
         (json!({"requires": {}, "find": "nearest"}), "requires", "leave out `find`"),
         (json!({"requires": {"memory": 1}}), "requires.memory", "65536"),
-        (json!({"find": "fitting", "owner": "ring"}), "owner", "leave out `owner`"),
         (json!({"find": "fitting", "max_price": 5}), "max_price", "find: cheapest"),
         (json!({"find": "fitting", "min_speed": 5}), "min_speed", "`requires`"),
     ] {

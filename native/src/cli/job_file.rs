@@ -199,10 +199,6 @@ fn contradictions(file: &JobFile, settings: &JobSettings, document: &Document<'_
         let why = "requirements are not heeded where places are bought; leave out one of the two";
         return Err(document.exclude(key, "max_price", why));
     }
-    if fits && settings.owner == Some(OwnerWord::Ring) {
-        let why = "a job with requirements is owned by its gateway";
-        return Err(document.exclude(key, "owner", why));
-    }
     if settings.owner == Some(OwnerWord::Ring) && buys {
         let why = "a job that buys its places is owned by its gateway, which has the budget";
         return Err(document.exclude("owner", "find", why));

@@ -75,7 +75,6 @@ fn a_job_says_what_nodes_must_have() {
     for (keys, words) in [
         ("find = 'nearest'\nrequires = { os = 'linux' }", "`requires` contradicts `find` in line 2"),
         ("requires = { os = 'linux' }\nmax_price = 1", "`max_price` contradicts `requires` in line 2"),
-        ("owner = 'ring'\nfind = 'fitting'", "`find` contradicts `owner` in line 2"),
     ] {
         let e = mistake(&format!("program = 'a'\n{keys}"));
         assert!(e.starts_with("job.toml:3:1") && e.contains(words), "{e}");

@@ -54,12 +54,12 @@ fn runs_where_required(way: &str) {
         done["by_node"].as_array().unwrap().iter().map(|it| it["node"].as_str().unwrap()).collect();
     assert!(by.iter().all(|id| *id == nodes[0].id || *id == nodes[1].id), "{done}");
 
-    world.file("never.toml", text.replace("graz", "linz"));
+    world.file("never.toml", format!("owner = 'ring'\n{}", text.replace("graz", "linz")));
     let id = world.run(["submit", "never.toml", "--output", "json"]).ok().json()["id"]
         .as_str()
         .unwrap()
         .to_owned();
-    until_so("it says that nobody can run it", || {
+    until_so("it says that nobody can run it, whoever owns its units", || {
         job(&world, &id)["reason"].as_str().unwrap().contains("what it requires")
     });
     // Somebody comes who can.

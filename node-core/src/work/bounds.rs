@@ -16,7 +16,12 @@ pub(super) const NAMES_MAX: usize = 128 << 10;
 pub(super) const WORDS_MAX: usize = 4 << 10;
 
 /// Characters of another node's reason that are kept. Our choice: three lines for a person.
-pub(super) const REASON_MAX: usize = 300;
+const REASON_MAX: usize = 300;
+
+/// The beginning of another node's reason.
+pub(super) fn reason(text: &str) -> String {
+    text.chars().take(REASON_MAX).collect()
+}
 
 /// Fuel beyond the limit at which a program may be noticed to have passed it. Our choice: between two polls,
 /// one bulk operation may cover all of a 32-bit memory.

@@ -5,7 +5,7 @@
 //! of a unit is the successor of its point: it finds places, holds leases, records checkpoints. The
 //! *successors* are the next members on the ring, who have a copy of what the owner has written down.
 
-use super::bounds::REASON_MAX;
+use super::bounds;
 use super::message::Report;
 use super::proof::GrantKey;
 use super::spec::{Template, UnitSpec};
@@ -15,6 +15,7 @@ use crate::address::Address;
 use crate::circle::Point;
 use crate::engine::SealKey;
 use crate::ids::{JobId, UnitId};
+use crate::requires::Requires;
 use serde::{Deserialize, Serialize};
 
 /// Successors of an owner. Our choice: as many as records have copies, so that the owner and three of them
@@ -35,6 +36,8 @@ pub struct Part {
     pub sweep_first: Option<u64>,
     pub priority: i32,
     pub max_retries: u32,
+    /// Requirements on nodes, if the job is fitted to nodes.
+    pub requires: Option<Box<Requires>>,
 }
 
 /// A unit, and where it stands.
@@ -58,9 +61,11 @@ pub struct Delegated {
 }
 
 impl Part {
-    /// Whether units are run alike by both.
+    /// Whether units are run alike by both, on nodes of the same kind.
     pub fn runs_as(&self, other: &Part) -> bool {
-        self.template == other.template && self.sweep_first == other.sweep_first
+        self.template == other.template
+            && self.sweep_first == other.sweep_first
+            && self.requires == other.requires
     }
 
     /// Whether its name is no longer than that of a submission.
@@ -72,7 +77,7 @@ impl Part {
 impl Delegated {
     /// Without what is longer than any honest node tells: a receiver keeps thousands of these.
     pub fn bounded(mut self) -> Delegated {
-        self.held = self.held.map(|why| why.chars().take(REASON_MAX).collect());
+        self.held = self.held.map(|why| bounds::reason(&why));
         self.record.iter_mut().for_each(|record| record.bound());
         self
     }
@@ -100,8 +105,9 @@ pub enum Message {
     /// From the owner to its successors and to the origin: this is written down here.
     Owned { job: JobId, part: Box<Part>, units: Vec<Delegated> },
     /// From the owner to the origin, now and then: it lives, and owns these, with their epochs. A replica that has not
-    /// heard from the owner for long sends it too, to be told [`Message::Over`] if nobody needs the unit.
-    Lives { job: JobId, units: Vec<(u32, u32)> },
+    /// heard from the owner for long sends it too, to be told [`Message::Over`] if nobody needs the unit. `waits`: why
+    /// some of the job's units wait there, if any does.
+    Lives { job: JobId, units: Vec<(u32, u32)>, waits: Option<String> },
     /// To who owns these now, from who did or has a copy.
     Handed { job: JobId, part: Box<Part>, units: Vec<Delegated> },
     /// To the origin: how units ended. Repeated until they are over.

@@ -45,6 +45,7 @@ fn a_forged_takeover_is_refused() {
         sweep_first: Some(0),
         priority: 0,
         max_retries: 0,
+        requires: None,
     };
     let delegated = Delegated {
         index: 0,
@@ -84,7 +85,7 @@ fn a_forged_takeover_is_refused() {
                 Message::Owned { job, part: part(), units: units() },
                 Message::Handed { job, part: part(), units: units() },
                 Message::Refused { job, units: vec![0, 1, u32::MAX], reason: "no".into() },
-                Message::Lives { job, units: vec![(0, u32::MAX), (7, 1)] },
+                Message::Lives { job, units: vec![(0, u32::MAX), (7, 1)], waits: None },
                 Message::Results(vec![forged(first(job), me)]),
                 Message::Over(vec![first(job), UnitId { job, index: 9 }]),
             ] {
@@ -139,7 +140,7 @@ fn who_only_knows_a_jobs_id_has_no_unit_entrusted_again() {
     assert!(elsewhere.len() > 2, "the origin owns the others itself: {elsewhere:?}");
     for _ in 0..20 {
         let units = (0..5).map(|index| (index, u32::MAX)).collect();
-        say(&mut world, stranger, 0, Work::Delegated(Message::Lives { job, units }));
+        say(&mut world, stranger, 0, Work::Delegated(Message::Lives { job, units, waits: None }));
         // The origin looks for an owner that it does not know any more, and tells that one all of the unit
         // again.
         let lost = elsewhere.iter().filter(|index| unit(&world, job, **index).owner.is_none());
@@ -225,6 +226,7 @@ fn descriptions_of_others_units_fill_no_memory() {
         sweep_first: None,
         priority: 0,
         max_retries: 0,
+        requires: None,
     };
     let job = JobId([9; 16]);
     for index in 0..4_000 {
@@ -280,6 +282,7 @@ fn urgent(world: &mut World, at: usize, origin: NodeId) -> Part {
         sweep_first: Some(0),
         priority: 1000,
         max_retries: 0,
+        requires: None,
     }
 }
 

@@ -36,6 +36,9 @@ pub trait Jobs {
 
     /// `None` if the unit has no checkpoint.
     fn record(&self, unit: UnitId) -> Option<&UnitRecord>;
+
+    /// Why units of the job wait, as far as is known: a sentence for people.
+    fn shortage(&self, job: JobId) -> Option<&str>;
 }
 
 /// All that delegation reads beside its own tables, as it is now.

@@ -169,7 +169,7 @@ impl Delegation {
             Message::Owned { job, part, units } => {
                 self.told_owned(from, job, *part, each_once(units), view);
             }
-            Message::Lives { job, units } => self.lives(from, job, units, view),
+            Message::Lives { job, units, waits } => self.lives(from, job, units, waits, view),
             Message::Handed { job, part, units } => self.handed(from, job, *part, each_once(units), view),
             Message::Over(units) => {
                 self.acts.extend(units.into_iter().map(|unit| Act::Next(Next(Step::Over(from, unit)))));
@@ -211,7 +211,7 @@ impl Delegation {
             Step::ClaimAgain => self.claim_again(view),
             Step::TellResults => self.tell_results(view.now),
             Step::WantContent => self.want_content(view),
-            Step::TellOrigins => self.tell_origins(),
+            Step::TellOrigins => self.tell_origins(view),
             Step::HandOn => self.hand_on_misplaced(view),
             Step::Refresh => {
                 let all = self.all_owned();

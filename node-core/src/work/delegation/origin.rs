@@ -9,7 +9,7 @@ use crate::circle::{Located, Point};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::time::Time;
 use crate::work::book::State;
-use crate::work::bounds::REASON_MAX;
+use crate::work::bounds;
 use crate::work::message::ToRunner;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,6 +38,8 @@ pub struct OnRing {
     out: BTreeMap<u32, Out>,
     /// Those that the ring has at the origin itself, and their epochs.
     mine: BTreeMap<u32, u32>,
+    /// The owner that said last that units wait, and why they do.
+    waits: Option<(NodeId, String)>,
 }
 
 #[derive(Debug)]
@@ -84,6 +86,11 @@ impl OnRing {
     /// Units that run somewhere.
     pub fn placed(&self) -> u32 {
         self.out.values().filter(|out| out.runner.is_some()).count() as u32
+    }
+
+    /// Why units wait, as an owner of some says, and the owner.
+    pub fn waits(&self) -> Option<(NodeId, &str)> {
+        self.waits.as_ref().map(|(owner, why)| (*owner, why.as_str()))
     }
 
     /// Units that their owners do not place any more, and why.
@@ -298,14 +305,28 @@ impl Delegation {
     }
 
     /// From an owner: it lives.
-    pub(super) fn lives(&mut self, from: NodeId, job: JobId, units: Vec<(u32, u32)>, view: &View<'_>) {
-        let mut over = Vec::new();
+    pub(super) fn lives(
+        &mut self,
+        from: NodeId,
+        job: JobId,
+        units: Vec<(u32, u32)>,
+        waits: Option<String>,
+        view: &View<'_>,
+    ) {
+        let (mut over, mut owns) = (Vec::new(), false);
         for (index, epoch) in units.into_iter().take(LIVES_MAX) {
             let unit = UnitId { job, index };
             match self.verdict_on(from, unit, (epoch, false), view) {
                 ClaimVerdict::Over => over.push(unit),
+                ClaimVerdict::Owner => owns = true,
                 // It will show whether it knows the unit's keys when it tells more of it.
-                ClaimVerdict::Mine | ClaimVerdict::Owner | ClaimVerdict::Doubt => {}
+                ClaimVerdict::Mine | ClaimVerdict::Doubt => {}
+            }
+        }
+        if let Some(ring) = self.origins.get_mut(&job).filter(|_| owns) {
+            match waits {
+                Some(why) => ring.waits = Some((from, bounds::reason(&why))),
+                None => drop(ring.waits.take_if(|(owner, _)| *owner == from)),
             }
         }
         self.tell_over(from, over);
@@ -380,7 +401,7 @@ impl Delegation {
         if !was_asked {
             return;
         }
-        let reason: String = reason.chars().take(REASON_MAX).collect();
+        let reason = bounds::reason(reason);
         self.acts.push(Act::Short(id, format!("{} does not own them: {reason}", from.short())));
     }
 

@@ -399,8 +399,8 @@ pub fn spec_of(part: &Part, units: Units) -> JobSpec {
         units,
         priority: part.priority,
         max_retries: part.max_retries,
-        find: Find::Nearest,
-        requires: Default::default(),
+        find: if part.requires.is_some() { Find::Fitting } else { Find::Nearest },
+        requires: part.requires.clone().unwrap_or_default(),
         owner: OwnedBy::Gateway,
     }
 }

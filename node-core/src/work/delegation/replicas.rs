@@ -14,6 +14,7 @@ use crate::circle::Range;
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::time::Time;
 use crate::work::book::State;
+use crate::work::bounds;
 use crate::work::message::ToRunner;
 use crate::work::proof::GrantKey;
 use crate::work::spec::Template;
@@ -160,7 +161,8 @@ impl Delegation {
         let silent = |copy: &Replica, time| now.since(copy.heard) >= time;
         for (unit, copy) in self.replicas.iter().filter(|(_, copy)| silent(copy, ORPHAN)) {
             if let Some(part) = self.parts.get(&unit.job) {
-                let lives = Message::Lives { job: unit.job, units: vec![(unit.index, copy.delegated.epoch)] };
+                let units = vec![(unit.index, copy.delegated.epoch)];
+                let lives = Message::Lives { job: unit.job, units, waits: None };
                 self.acts.push(Act::Say(part.origin, lives));
             }
         }
@@ -254,11 +256,12 @@ impl Delegation {
     }
 
     /// Tells all origins that this node lives, and what it owns.
-    pub(super) fn tell_origins(&mut self) {
+    pub(super) fn tell_origins(&mut self, view: &View<'_>) {
         for (id, owned) in &self.owned {
+            let waits = view.jobs.shortage(*id).filter(|_| view.book.open(*id) > 0).map(bounds::reason);
             let units: Vec<(u32, u32)> = owned.units.iter().map(|(index, own)| (*index, own.epoch)).collect();
             for units in units.chunks(LIVES_MAX) {
-                let lives = Message::Lives { job: *id, units: units.to_vec() };
+                let lives = Message::Lives { job: *id, units: units.to_vec(), waits: waits.clone() };
                 self.acts.push(Act::Say(owned.origin, lives));
             }
         }

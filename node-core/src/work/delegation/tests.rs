@@ -53,6 +53,7 @@ fn part_of(origin: u8) -> Part {
         sweep_first: Some(0),
         priority: 0,
         max_retries: 0,
+        requires: None,
     }
 }
 
@@ -112,6 +113,10 @@ impl Jobs for Known {
     }
 
     fn record(&self, _: UnitId) -> Option<&UnitRecord> {
+        None
+    }
+
+    fn shortage(&self, _: JobId) -> Option<&str> {
         None
     }
 }

@@ -11,7 +11,7 @@ use crate::ids::{JobId, NodeId, UnitId};
 use crate::progress::{Made, Version};
 use crate::protocol::Cx;
 use crate::work::book::{Back, State};
-use crate::work::bounds::REASON_MAX;
+use crate::work::bounds;
 use crate::work::message::{Keep, KeepTerms, ToKeeper, ToRunner};
 use crate::work::unit_record::{Noted, Told, UnitRecord};
 use bytes::Bytes;
@@ -325,7 +325,7 @@ impl Owner {
             return self.touch(unit.job, cx);
         }
         let why: String = format!("{} could not go on from its checkpoint: {reason}", from.short());
-        let why: String = why.chars().take(REASON_MAX).collect();
+        let why = bounds::reason(&why);
         self.fail_move(unit, &why, cx);
         if let Some(job) = self.jobs.get_mut(&unit.job) {
             job.shortage = Some(why);

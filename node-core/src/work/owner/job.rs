@@ -14,7 +14,7 @@ use crate::work::delegation::{Described, Jobs, spec_of};
 use crate::work::message::{Batch, UnitGrant};
 use crate::work::payments::Deals;
 use crate::work::proof::GrantKey;
-use crate::work::spec::{JobSpec, OwnedBy, Template, UnitResult, UnitSpec, Units};
+use crate::work::spec::{Find, JobSpec, OwnedBy, Template, UnitResult, UnitSpec, Units};
 use crate::work::unit_record::UnitRecord;
 use crate::work::weight;
 use std::collections::{BTreeMap, BTreeSet};
@@ -260,6 +260,7 @@ impl Jobs for BTreeMap<JobId, Job> {
             sweep_first: job.sweep_first(),
             priority: job.spec.priority,
             max_retries: job.spec.max_retries,
+            requires: (job.spec.find == Find::Fitting).then(|| job.spec.requires.clone()),
         })
     }
 
@@ -274,6 +275,10 @@ impl Jobs for BTreeMap<JobId, Job> {
 
     fn record(&self, unit: UnitId) -> Option<&UnitRecord> {
         self.get(&unit.job)?.records.get(&unit.index).map(|record| &**record)
+    }
+
+    fn shortage(&self, job: JobId) -> Option<&str> {
+        self.get(&job)?.shortage.as_deref()
     }
 }
 

@@ -51,7 +51,7 @@ use crate::work::delegation::Delegation;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::payments::Payments;
 use crate::work::rows::{self, EndRecord, JobRecord};
-use crate::work::spec::{Find, JobSpec};
+use crate::work::spec::JobSpec;
 use crate::work::view::{JobView, UnitView};
 use accept::{check_client, check_spec, rows_to_forget, to_forget};
 use interface::Pending;
@@ -575,15 +575,12 @@ impl Owner {
         job.phase = Phase::Over { cancelled };
         job.ended_ms = Some(ended_ms);
         job.queue.record(ended_ms, 0);
-        let is_fitting = job.spec.find == Find::Fitting;
         self.payments.settle_all(id, &job.records);
         let ticket = self.ticket(Pending::End);
         let write = rows::end_write(id, &EndRecord { cancelled, ended_ms });
         cx.emit(Event::Commit { ticket, writes: vec![write] });
-        if is_fitting {
-            // Its marks go.
-            self.want(id, cx);
-        }
+        // Its marks go.
+        self.want_less(id, cx);
         self.active.remove(&id);
         self.changed.remove(&id);
         self.delegate(cx, |it, _| it.recall(id));

@@ -16,7 +16,7 @@ use crate::platform::Platform;
 use crate::progress::{Made, Resume};
 use crate::protocol::Cx;
 use crate::work::book::{Back, Fetch, State};
-use crate::work::bounds::REASON_MAX;
+use crate::work::bounds;
 use crate::work::delegation::ATTEMPTS_MAX;
 use crate::work::message::{Lease, Returned, ToRunner};
 use std::time::Duration;
@@ -194,7 +194,7 @@ impl Owner {
 
     pub(super) fn immobile(&mut self, from: NodeId, unit: UnitId, reason: &str, cx: &mut Cx<'_, Self>) {
         if self.is_placed(unit, from) {
-            let reason: String = reason.chars().take(REASON_MAX).collect();
+            let reason = bounds::reason(reason);
             self.fail_move(unit, &format!("it cannot be suspended, and goes on where it is: {reason}"), cx);
         }
     }
@@ -513,7 +513,7 @@ impl Owner {
                 self.begin_move(unit, from, cx);
             }
             Some(error) => {
-                let error: String = error.chars().take(REASON_MAX).collect();
+                let error = bounds::reason(&error);
                 self.fail_move(unit, &format!("{} cannot take it: {error}", from.short()), cx);
             }
         }

@@ -64,10 +64,12 @@ impl Owner {
                 self.moves.forget(unit);
                 self.jobs.get_mut(&unit.job).into_iter().for_each(|job| job.drop_unit(unit.index));
                 self.book.remove(unit);
+                self.want_less(unit.job, cx);
             }
             Act::Drop(job) => {
-                self.jobs.remove(&job);
                 self.book.forget(job);
+                self.want_less(job, cx);
+                self.jobs.remove(&job);
                 self.active.remove(&job);
                 self.changed.remove(&job);
             }

@@ -13,7 +13,7 @@ use crate::platform::Platform;
 use crate::protocol::Cx;
 use crate::ticket::ServiceId;
 use crate::work::book::{Back, State, Units};
-use crate::work::bounds::REASON_MAX;
+use crate::work::bounds;
 use crate::work::message::{Cause, Lease, ToRunner, UnitGrant};
 use crate::work::payments::{Act, Deal};
 use crate::work::rows;
@@ -396,7 +396,7 @@ impl Owner {
         if cause != Cause::Job {
             cx.emit(Event::Declined { node: from });
         }
-        let mut why: String = reason.chars().take(REASON_MAX).collect();
+        let mut why = bounds::reason(reason);
         why = format!("{} declined: {why}", from.short());
         for unit in &units {
             if let Some(job) = self.jobs.get_mut(&unit.job) {
@@ -508,7 +508,7 @@ impl Owner {
     pub(super) fn refused_by(&mut self, from: NodeId, id: JobId, why: &str, cx: &Cx<'_, Self>) {
         let may_run_elsewhere = self.may_run_elsewhere(from, id, cx);
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        let why: String = why.chars().take(REASON_MAX).collect();
+        let why = bounds::reason(why);
         job.avoided.failed(from, &format!("{} refused its program: {why}", from.short()), cx.now);
         if !may_run_elsewhere {
             job.refusals.refused(from, why);

@@ -109,8 +109,9 @@ fn reason(seen: Seen<'_>) -> String {
             }
         }
         JobState::Waiting => {
-            let why = job.not_kept.as_ref().or(job.shortage.as_ref());
-            why.cloned().unwrap_or_else(|| "it has just come in; a place is looked for".into())
+            let waits = || Some(ring?.waits()?.1.to_owned());
+            let why = job.not_kept.clone().or_else(|| job.shortage.clone()).or_else(waits);
+            why.unwrap_or_else(|| "it has just come in; a place is looked for".into())
         }
     }
 }
@@ -155,7 +156,7 @@ pub(super) fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) 
                 false => format!("{} went silent; it is waited for", who()),
             },
         ),
-        State::Elsewhere => elsewhere(out, owner),
+        State::Elsewhere => elsewhere(out, owner, ring.and_then(OnRing::waits)),
         State::Waiting if unit.losses > 0 => (
             UnitState::Waiting,
             format!("came back from {} without a result; a new place is looked for", who()),
@@ -192,16 +193,20 @@ pub(super) fn unit_view(Seen { job, units, deals, ring }: Seen<'_>, index: u32) 
 }
 
 /// A unit that another node owns.
-fn elsewhere(out: Option<&Out>, owner: Option<NodeId>) -> (UnitState, String) {
+fn elsewhere(out: Option<&Out>, owner: Option<NodeId>, waits: Option<(NodeId, &str)>) -> (UnitState, String) {
     let Some((out, owner)) = out.zip(owner) else {
         return (UnitState::Waiting, "its owner on the ring is looked for".into());
     };
+    let waits = waits.filter(|(of, _)| *of == owner);
     let owner = owner.short();
     match (&out.held, out.runner) {
         (Some(why), _) => (UnitState::Held, why.clone()),
         (None, Some(runner)) => {
             (UnitState::Placed, format!("on {}, says {owner}, which owns it", runner.id.short()))
         }
-        (None, None) => (UnitState::Waiting, format!("{owner} owns it and looks for a place")),
+        (None, None) => {
+            let text = format!("{owner} owns it and looks for a place");
+            (UnitState::Waiting, waits.map_or(text.clone(), |(_, why)| format!("{text}: {why}")))
+        }
     }
 }

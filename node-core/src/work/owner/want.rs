@@ -20,6 +20,13 @@ impl Owner {
         cx.emit(Event::Want { job: id, requires, memory_bytes, units, submitter, weight });
     }
 
+    /// Units of the job wait no more, if they waited.
+    pub(super) fn want_less(&mut self, id: JobId, cx: &mut Cx<'_, Self>) {
+        if self.jobs.get(&id).is_some_and(|job| job.spec.find == Find::Fitting) {
+            self.want(id, cx);
+        }
+    }
+
     /// Tells how many units run for each submitter, if one has jobs that wait for nodes that have what they require.
     pub(super) fn tell_running(&mut self, cx: &mut Cx<'_, Self>) {
         let is_fitting = |id: &JobId| self.jobs.get(id).is_some_and(|job| job.spec.find == Find::Fitting);
