@@ -18,6 +18,7 @@ mod fitting_early;
 mod fitting_guests;
 mod fitting_queue;
 mod fitting_ring;
+mod fitting_room;
 mod fitting_shares;
 mod greedy;
 mod hostile;

@@ -39,7 +39,8 @@ pub(super) fn fitting_examples() -> Vec<Message> {
     let (owner, job) = (contact(), JobId([2; 16]));
     let needs = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
     let share = Share { submitter: 20, running: Some(21) };
-    let mark = Mark { meeting: Some(13), owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7, share };
+    let mark =
+        Mark { meeting: Some(13), owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7, share, room_ms: 29 };
     let line = Line { owner, job, waited_ms: 8, share };
     let node = NodeId([18; 32]);
     let labels = vec![("site".into(), "graz".into())];
@@ -55,7 +56,7 @@ pub(super) fn fitting_examples() -> Vec<Message> {
         M::ToMeeting(ToMeeting::Ask { job }),
         M::ToMeeting(ToMeeting::Shares { shares: vec![share] }),
         M::ToNode(ToNode::Lines { meeting: 15, node, lines: vec![line] }),
-        M::ToNode(ToNode::Given { job, node, units: 9, left: 11, share: Some(share) }),
+        M::ToNode(ToNode::Given { job, node, units: 9, left: 11, share: Some(share), bonus_ms: 30 }),
         M::ToNode(ToNode::Unfit { job, node }),
         M::NotHere { meeting: 16 },
         M::ToOwner(ToOwner::Queue { job, length: 23 }),

@@ -2,6 +2,7 @@
 //! too, whom nobody can tell anything but by way of it.
 
 use super::message::{Claim, Line, Message, Share, ToMeeting, ToOwner};
+use super::room::Scarcities;
 use super::{Event, Fcx, Fitting, Timer, marks, urgency};
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
@@ -51,6 +52,8 @@ pub(super) struct Idle {
     known: Vec<(Line, Time)>,
     /// The last jobs whose owners found this node unfit, and when.
     unfit: VecDeque<(NodeId, JobId, Time)>,
+    /// Scarcity of the jobs that run here.
+    pub(super) scarcities: Scarcities,
     look: Option<Look>,
     /// Meeting points where this node is parked, and until when.
     parked: BTreeMap<u8, Time>,
@@ -90,6 +93,15 @@ impl Idle {
         taken.fold(0, |sum, slots| sum.saturating_add(*slots))
     }
 
+    pub(super) fn capability(&self) -> &Capability {
+        &self.stated.capability
+    }
+
+    /// Whether units run in all of its slots, and none is on its way.
+    pub(super) fn is_full(&self) -> bool {
+        self.slots > 0 && self.free() == 0 && self.kept.is_empty()
+    }
+
     fn free(&self) -> u32 {
         self.slots.saturating_sub(self.taken())
     }
@@ -104,6 +116,8 @@ impl Idle {
         }
         self.kept.retain(|_, kept| *kept > 0);
         (self.slots, self.busy) = (slots, busy);
+        let Idle { scarcities, busy, kept, .. } = self;
+        scarcities.retain(|owner| busy.contains_key(&owner) || kept.contains_key(&owner));
     }
 
     /// Adds jobs to those that may be claimed.
@@ -355,6 +369,7 @@ impl Fitting {
         from: NodeId,
         (job, who): (JobId, NodeId),
         (units, left, share): (u32, u32, Option<Share>),
+        bonus_ms: u32,
         cx: &mut Fcx<'_>,
     ) {
         let (is_own, now) = (who == cx.me, cx.now);
@@ -376,6 +391,7 @@ impl Fitting {
         if units > 0 {
             idle.in_vain = 0;
             *idle.kept.entry(from).or_default() += units;
+            idle.scarcities.put((from, job), bonus_ms);
             cx.set_timer(Timer::Kept(who, from), KEPT);
             if is_own {
                 cx.emit(Event::Reserved { owner: from, slots: units, until: now + KEPT });
@@ -464,6 +480,7 @@ impl Fitting {
     pub(super) fn check_idle(&self) {
         for idle in std::iter::once(&self.own).chain(self.guests.values()) {
             assert!(idle.look.as_ref().is_none_or(|look| look.lines.len() <= LINES), "lines are bounded");
+            idle.scarcities.check();
         }
     }
 }

@@ -49,6 +49,8 @@ struct Kept {
     at: u32,
     /// Since when it counts as waiting: its scarcity has moved that back.
     since: i64,
+    /// How much of that is its scarcity.
+    bonus_ms: u32,
     share: Share,
     /// When the share was told.
     told: Time,
@@ -93,6 +95,7 @@ impl Marks {
             needs: mark.needs,
             at,
             since,
+            bonus_ms: mark.bonus_ms,
             share: mark.share,
             told: now,
             heard: now,
@@ -108,6 +111,12 @@ impl Marks {
 
     pub(super) fn remove(&mut self, owner: NodeId, job: JobId) {
         self.marks.remove(&(owner, job));
+    }
+
+    /// Age that the job counts more for its scarcity, if it is marked here and a node with these capabilities can run it.
+    pub(super) fn bonus_of(&self, owner: NodeId, job: JobId, node: &Capability) -> Option<u32> {
+        let kept = self.marks.get(&(owner, job)).filter(|kept| node.covers(&kept.needs));
+        kept.map(|kept| kept.bonus_ms)
     }
 
     /// Shares of submitters of the owner.
@@ -282,7 +291,7 @@ mod tests {
         let (age_ms, bonus_ms) = (age_s * 1000, bonus_s * 1000);
         let (meeting, owner, job, needs) = (Some(0), contact(owner), job(number), needs(memory));
         let share = Share { submitter: 0, running: Some(0) };
-        Mark { meeting, owner, job, needs, units: 1, age_ms, bonus_ms, share }
+        Mark { meeting, owner, job, needs, units: 1, age_ms, bonus_ms, share, room_ms: 0 }
     }
 
     fn at(s: u64) -> Time {

@@ -44,8 +44,8 @@ pub enum ToNode {
     /// node is parked.
     Lines { meeting: u8, node: NodeId, lines: Vec<Line> },
     /// From the owner, to a claim: so many units are on their way, and so many more wait. None of a job that it does not
-    /// know has a share.
-    Given { job: JobId, node: NodeId, units: u32, left: u32, share: Option<Share> },
+    /// know has a share. `bonus_ms`: how much older it counts, since few nodes can run it.
+    Given { job: JobId, node: NodeId, units: u32, left: u32, share: Option<Share>, bonus_ms: u32 },
     /// From the owner, to a claim: the node has not what the job requires, though it seemed so.
     Unfit { job: JobId, node: NodeId },
 }
@@ -86,6 +86,8 @@ pub struct Mark {
     /// How much older it counts, since few nodes can run it.
     pub bonus_ms: u32,
     pub share: Share,
+    /// If it still is marked after this time, the node hands on a unit that more nodes could run; 0: it does not.
+    pub room_ms: u32,
 }
 
 /// Part of the swarm that the submitter of a job has already.

@@ -10,6 +10,7 @@
 //! | `idle` | slots of this node, and its look for jobs |
 //! | `marks` | marks that are left here, and idle nodes that are parked here |
 //! | `meetings` | who is where jobs and nodes meet |
+//! | `room` | units that make room for jobs that fewer nodes can run |
 //! | `shares` | submitters, and how many of their units run |
 //! | `urgency` | whose turn it is |
 //! | `view` | jobs that wait, as people see them |
@@ -24,6 +25,7 @@ mod known;
 mod marks;
 mod meetings;
 mod message;
+mod room;
 mod shares;
 #[cfg(test)]
 mod tests;
@@ -48,6 +50,7 @@ use marks::{Marks, Parked};
 use meetings::{MEETINGS, Meetings};
 use shares::Shares;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 pub use view::View;
 use waiting::Waiting;
 
@@ -95,6 +98,8 @@ pub enum Timer {
     Shares,
     /// Lengths of queues are waited for no longer.
     Choose(JobId),
+    /// No node has claimed that owner's job: this one makes room for it.
+    Room(NodeId, JobId),
 }
 
 #[derive(Clone, Debug)]
@@ -176,6 +181,10 @@ pub enum Event {
     NotMarked {
         job: JobId,
     },
+    /// A unit that runs here is to be handed on, of none of these jobs: one that fewer nodes can run waits for its slot.
+    MakeRoom {
+        stay: BTreeSet<(NodeId, JobId)>,
+    },
     /// Slots of this node are kept for an owner no more: nothing comes.
     Released {
         owner: NodeId,
@@ -198,6 +207,8 @@ pub struct Asks {
     pub submitter: NodeId,
     /// Weight that the operator gives to the submitter: with twice the weight, twice the units run.
     pub weight: u16,
+    /// Since the job was submitted: a unit that comes back has waited before.
+    pub age: Duration,
     /// Nodes of the swarm, and millionths of them that have it all, as far as is known.
     pub nodes: u32,
     pub share: u32,
@@ -232,10 +243,10 @@ impl Protocol for Fitting {
             }
             Input::Message {
                 from,
-                message: Message::ToNode(ToNode::Given { job, node, units, left, share }),
+                message: Message::ToNode(ToNode::Given { job, node, units, left, share, bonus_ms }),
             } => {
                 share.into_iter().for_each(|share| self.share(from, share, cx.now));
-                self.given(from, (job, node), (units, left, share), cx);
+                self.given(from, (job, node), (units, left, share), bonus_ms, cx);
             }
             Input::Message { from, message: Message::ToOwner(ToOwner::Claim(claim)) } => {
                 self.claimed(from, &claim, cx);
@@ -255,6 +266,7 @@ impl Protocol for Fitting {
             Input::Timer(Timer::Renew(job)) => self.mark(job, cx),
             Input::Timer(Timer::Choose(job)) => self.bind(job, cx),
             Input::Timer(Timer::Meeting(meeting)) => self.meet_again(meeting, cx),
+            Input::Timer(Timer::Room(owner, job)) => self.make_room(owner, job, cx),
             Input::Timer(Timer::Shares) => self.tell_shares(cx),
         }
         self.tell_queue(cx);
@@ -332,7 +344,10 @@ impl Fitting {
                 cx.send(from, Message::NotHere { meeting });
             }
             ToMeeting::Mark(mark) => self.marked(&mark, cx),
-            ToMeeting::Unmark { job } => self.marks.remove(from, job),
+            ToMeeting::Unmark { job } => {
+                cx.cancel_timer(Timer::Room(from, job));
+                self.marks.remove(from, job);
+            }
             ToMeeting::Ask { job } => self.ask_queue(from, job, cx),
             ToMeeting::Seek { at, .. } | ToMeeting::Park { at, .. }
                 if at.first_hop().is_none_or(|hop| hop.id != from) =>
@@ -437,6 +452,7 @@ impl Fitting {
             let Some(hop) = at.first_hop() else { continue };
             cx.send_to(hop, Message::ToNode(ToNode::Lines { meeting, node: at.id, lines: vec![line] }));
         }
+        self.room_later(mark, cx);
         self.marked_here(line, &mark.needs, cx);
     }
 }

@@ -84,7 +84,7 @@ fn an_owner_that_always_says_that_others_are_more_urgent_keeps_nobody_idle() {
             break;
         }
         let share = Some(Share { submitter: 0, running: Some(0) });
-        let given = ToNode::Given { job, node: ME, units: 0, left: 5, share };
+        let given = ToNode::Given { job, node: ME, units: 0, left: 5, share, bonus_ms: 0 };
         idler.step(Input::Message { from: to, message: Message::ToNode(given) });
     }
     let owners: Vec<u8> = idler.claims.iter().map(|(to, _)| to.0[0]).collect();

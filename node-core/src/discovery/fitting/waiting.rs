@@ -2,7 +2,7 @@
 //! decides who gets a unit, so that each runs once.
 
 use super::message::{Claim, Mark, Message, Share, ToMeeting, ToNode};
-use super::{Asks, Event, Fcx, Fitting, Timer};
+use super::{Asks, Event, Fcx, Fitting, Timer, room};
 use crate::address::{Address, Contact};
 use crate::capability::Candidate;
 use crate::ids::{JobId, NodeId};
@@ -27,7 +27,7 @@ const MARKED_RARE: u16 = 16;
 const RARE: u32 = 100_000;
 
 /// Age that a job gains for each factor of e by which fewer nodes can run it. Our choice, of 60 and 200 s.
-const SCARCITY_MS: f64 = 60_000.0;
+pub(super) const SCARCITY_MS: f64 = 60_000.0;
 
 /// Time within which changes of shares are told together. Our choice: nodes that begin to idle at once are some dozens.
 const TELL: Duration = Duration::from_secs(2);
@@ -61,7 +61,7 @@ impl Waiting {
     fn mark(&self, job: JobId, owner: Contact, meeting: Option<u8>, share: Share, now: Time) -> Mark {
         let age_ms = u32::try_from(now.since(self.since).as_millis()).unwrap_or(u32::MAX);
         let (needs, bonus_ms) = (self.asks.needs, bonus_ms(self.asks.share));
-        Mark { meeting, owner, job, needs, units: self.units, age_ms, bonus_ms, share }
+        Mark { meeting, owner, job, needs, units: self.units, age_ms, bonus_ms, share, room_ms: 0 }
     }
 }
 
@@ -90,7 +90,9 @@ impl Fitting {
         let able = asks.able() as usize;
         self.count_marked(&meetings, true);
         self.shares.begin(asks.submitter, asks.weight);
-        let waiting = Waiting { asks, units, since: cx.now, meetings, capable: Vec::new() };
+        let age = u64::try_from(asks.age.as_micros()).unwrap_or(u64::MAX);
+        let since = Time(cx.now.0.saturating_sub(age));
+        let waiting = Waiting { asks, units, since, meetings, capable: Vec::new() };
         self.waiting.insert(job, waiting);
         if self.binds_early() {
             return self.bind_early(job, cx);
@@ -182,8 +184,11 @@ impl Fitting {
         let mark = waiting.mark(job, me, None, share, cx.now);
         // First come first served.
         let alone = Mark { bonus_ms: 0, share: Share { running: None, ..share }, ..mark };
-        let mark = if self.binding != Binding::Pull { alone } else { mark };
-        for contact in waiting.capable.iter().copied() {
+        let is_early = self.binding != Binding::Pull;
+        let mut order = waiting.capable.clone();
+        cx.rng.shuffle(&mut order);
+        for (place, contact) in (0..).zip(order) {
+            let mark = if is_early { alone } else { Mark { room_ms: room::after(place), ..mark } };
             cx.send_to(contact, Message::ToMeeting(ToMeeting::Mark(mark)));
         }
     }
@@ -241,7 +246,7 @@ impl Fitting {
             return cx.fault(from, format!("states what no node may: {why}"));
         }
         self.known.remember(Candidate { at: claim.at, capability: claim.stated.capability }, cx.now);
-        let mut given = (0, 0, None);
+        let mut given = (0, 0, None, 0);
         if let Some(waiting) = self.waiting.get_mut(&job) {
             let asks = &waiting.asks;
             // It was told of the job before its donor took something back, or another word of it has the bit of one
@@ -254,10 +259,11 @@ impl Fitting {
             let units = if is_outdone { 0 } else { claim.slots.min(waiting.units).min(SLOTS_MAX) };
             waiting.units -= units;
             self.shares.add(waiting.asks.submitter, units);
-            given = (units, waiting.units, Some(self.shares.of(waiting.asks.submitter)));
+            let bonus_ms = bonus_ms(waiting.asks.share);
+            given = (units, waiting.units, Some(self.shares.of(waiting.asks.submitter)), bonus_ms);
         }
-        let (units, left, share) = given;
-        cx.send(from, Message::ToNode(ToNode::Given { job, node, units, left, share }));
+        let (units, left, share, bonus_ms) = given;
+        cx.send(from, Message::ToNode(ToNode::Given { job, node, units, left, share, bonus_ms }));
         if units > 0 {
             cx.emit(Event::Claimed { job, node: claim.at, units });
             self.tell_shares_soon(cx);

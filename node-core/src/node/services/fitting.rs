@@ -20,6 +20,7 @@ use crate::wire::Framed;
 use crate::work::owner::{self, Owner};
 use crate::work::runner::{self, Runner};
 use crate::{JobId, NodeId};
+use std::time::Duration;
 
 /// Share of the nodes below which a sample of 32 mostly has none.
 const FEW: f64 = 0.02;
@@ -126,6 +127,7 @@ impl Service for Fitting {
                 let why = "too many jobs wait here, or nobody can dial this node".into();
                 node.tell::<Owner>(owner::Command::Short { job, why });
             }
+            Event::MakeRoom { stay } => node.tell::<Runner>(runner::Command::MakeRoom { stay }),
             Event::Released { owner, slots } => {
                 node.tell::<Runner>(runner::Command::Released { owner, slots });
             }
@@ -183,7 +185,7 @@ impl Node {
         &mut self,
         job: JobId,
         (requires, memory_bytes): (Box<Requires>, u64),
-        units: u32,
+        (units, age): (u32, Duration),
         (submitter, weight): (NodeId, u16),
     ) {
         if !self.has::<Fitting>() {
@@ -217,7 +219,7 @@ impl Node {
             self.tell::<Owner>(owner::Command::Short { job, why });
         }
         let nodes = estimate.map_or(0, |it| it.nodes);
-        let asks = Asks { needs, requires, submitter, weight, nodes, share: (share * 1e6) as u32 };
+        let asks = Asks { needs, requires, submitter, weight, age, nodes, share: (share * 1e6) as u32 };
         self.tell::<Fitting>(Command::Want { job, asks, units });
     }
 }

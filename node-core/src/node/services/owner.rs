@@ -137,8 +137,8 @@ impl Service for Owner {
                 host.event(NodeEvent::Ready);
             }
             Event::Find(query) => node.tell::<Connected>(connected::Command::Find(query)),
-            Event::Want { job, requires, memory_bytes, units, submitter, weight } => {
-                node.want(job, (requires, memory_bytes), units, (submitter, weight));
+            Event::Want { job, requires, memory_bytes, units, submitter, weight, age } => {
+                node.want(job, (requires, memory_bytes), (units, age), (submitter, weight));
             }
             Event::Running(running) => node.tell::<Fitting>(fitting::Command::Running(running)),
             Event::Purchase(purchase) => node.purchase(purchase),

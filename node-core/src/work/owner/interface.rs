@@ -175,6 +175,8 @@ pub enum Event {
         submitter: NodeId,
         /// Weight of the submitter.
         weight: u16,
+        /// Since the job was submitted, if that is known.
+        age: Duration,
     },
     /// Units that run for each submitter.
     Running(BTreeMap<NodeId, u32>),

@@ -6,6 +6,7 @@ use crate::protocol::Cx;
 use crate::work::book::State;
 use crate::work::spec::Find;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 impl Owner {
     /// Has the job's waiting units wait for nodes that have what it requires.
@@ -17,7 +18,10 @@ impl Owner {
         let units = job.map_or(0, |_| self.book.open(id));
         let submitter = job.map_or(cx.me, |job| job.client);
         let weight = self.config.submitters.get(&submitter).copied().unwrap_or(1);
-        cx.emit(Event::Want { job: id, requires, memory_bytes, units, submitter, weight });
+        let since = job.map(|job| job.submitted_ms).filter(|since| *since > 0);
+        let age = since.map_or(0, |since| self.wall_now(cx.now).saturating_sub(since));
+        let age = Duration::from_millis(age);
+        cx.emit(Event::Want { job: id, requires, memory_bytes, units, submitter, weight, age });
     }
 
     /// Units of the job wait no more, if they waited.

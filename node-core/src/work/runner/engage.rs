@@ -103,6 +103,11 @@ impl Engaged {
         self.sold.get(&owner).is_some_and(|places| places.iter().any(|(at, _)| *at == price))
     }
 
+    /// Whether slots are held for the owner.
+    pub(super) fn has_reserved(&self, owner: NodeId, now: Time) -> bool {
+        self.reserved.get(&owner).is_some_and(|(_, until)| *until > now)
+    }
+
     /// Slots of `room` that are not kept for other owners.
     pub(super) fn left_for(&self, owner: NodeId, room: u32, now: Time) -> u32 {
         let others = self.reserved.iter().filter(|(of, (_, until))| **of != owner && *until > now);
@@ -119,6 +124,10 @@ impl Engaged {
 
 impl Runner {
     pub(super) fn reserved(&mut self, owner: NodeId, slots: u32, until: Time, cx: &mut Cx<'_, Self>) {
+        if owner != cx.me {
+            // A slot that was kept for whoever is found has found its owner.
+            self.released(cx.me, slots);
+        }
         if self.engaged.reserved.len() >= OWNERS && !self.engaged.reserved.contains_key(&owner) {
             return;
         }
@@ -194,8 +203,7 @@ impl Runner {
         let works =
             owner_state.is_some_and(|owner_state| owner_state.units > 0 || cx.now < owner_state.lingers);
         let engaged = &mut self.engaged;
-        let reserved = engaged.reserved.get(&owner).is_some_and(|(_, until)| *until > cx.now);
-        if works || reserved || engaged.kept(owner, cx.now) > 0 {
+        if works || engaged.has_reserved(owner, cx.now) || engaged.kept(owner, cx.now) > 0 {
             cx.set_timer(Timer::Disengage(owner), LINGER);
         } else {
             engaged.reserved.remove(&owner);

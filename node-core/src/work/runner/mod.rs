@@ -214,6 +214,10 @@ pub enum Command {
     /// Rows of the table `Left` that an earlier life has written.
     Restore(Vec<(Vec<u8>, Bytes)>),
     Drain,
+    /// Hand on a unit, of none of these owners' jobs: another waits for its slot.
+    MakeRoom {
+        stay: BTreeSet<(NodeId, JobId)>,
+    },
     /// Slots that count as busy without a unit.
     Occupy {
         owner: NodeId,
@@ -420,6 +424,7 @@ impl Protocol for Runner {
             }
             Input::Command(Command::Restore(entries)) => self.restore(entries, cx),
             Input::Command(Command::Drain) => self.drain(cx),
+            Input::Command(Command::MakeRoom { stay }) => self.make_room(&stay, cx),
             Input::Command(Command::Occupy { owner, slots }) => self.engaged.occupy(owner, slots),
             Input::Command(Command::Findable(findable)) => self.engaged.findable = findable,
             Input::Command(Command::Reserved { owner, slots, until }) => {

@@ -1,19 +1,28 @@
 //! Units on the move: suspended for others, resumed from what others suspended, and found again
 //! after a lease was lost.
 
-use super::{Event, Runner, Ticket, Timer, UnitState};
+use super::{Event, Runner, Ticket, Timer, Unit, UnitState};
 use crate::content::NotFetched;
 use crate::engine::RunId;
-use crate::ids::{NodeId, UnitId};
+use crate::ids::{JobId, NodeId, UnitId};
+use crate::money::Price;
 use crate::progress::{Checkpoint, Resume};
 use crate::protocol::Cx;
 use crate::work::message::{Cause, Lease, Returned, ToOwner, UnitGrant};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// Units in one question. Our choice: 300 bytes each fill a third of a frame.
 const RETURNED_MAX: usize = 1000;
 
 /// Nodes that are asked for a checkpoint; an owner names fewer.
 pub(super) const SOURCES_MAX: usize = 16;
+
+/// Attempts of a unit after which it makes no more room. Our choice: its owner may have lost nodes, too.
+const ATTEMPTS: u32 = 4;
+
+/// Time for which its slot is kept. Our choice: to suspend it, and to claim the job that it makes room for.
+const ROOM: Duration = Duration::from_secs(10);
 
 impl Runner {
     /// The owner wants the unit elsewhere.
@@ -197,6 +206,29 @@ impl Runner {
         let units: Vec<_> = held.chain(self.left_for(owner)).collect();
         for units in units.chunks(RETURNED_MAX) {
             Self::to_owner(owner, ToOwner::Returned { units: units.to_vec() }, cx);
+        }
+    }
+
+    /// Hands on the unit that began last: most of it is left, as far as anybody knows. Bought places are their buyers', and
+    /// a unit that has been at many nodes has moved enough.
+    pub(super) fn make_room(&mut self, stay: &BTreeSet<(NodeId, JobId)>, cx: &mut Cx<'_, Self>) {
+        let is_stopping = |unit: &Unit| unit.progress.as_ref().is_some_and(|progress| progress.stop);
+        let is_kept = self.engaged.has_reserved(cx.me, cx.now);
+        if self.hands_on().is_some() || is_kept || self.units.values().any(is_stopping) {
+            return;
+        }
+        let may_go = |id: &UnitId, unit: &Unit| {
+            let is_gift = unit.price == Price(0) && !unit.paused && unit.attempt <= ATTEMPTS;
+            is_gift && !stay.contains(&(unit.owner, id.job))
+        };
+        let begun = self.units.iter().filter_map(|(id, unit)| match unit.state {
+            UnitState::Running { since, .. } if may_go(id, unit) => Some((since, *id)),
+            _ => None,
+        });
+        if let Some((_, unit)) = begun.max() {
+            // Nobody gets the slot but by way of the finder, not even the unit's own owner.
+            self.reserved(cx.me, 1, cx.now + ROOM, cx);
+            self.stop(unit, cx);
         }
     }
 

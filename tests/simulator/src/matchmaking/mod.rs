@@ -9,7 +9,7 @@ use workload::Workload;
 /// Fate of a workload.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Wait of each job from its arrival to its start, microseconds.
+    /// Wait of each job, microseconds: from its arrival to its end, but the time for which it ran.
     pub waits: Vec<u64>,
     /// End of the last job, microseconds from the start.
     pub makespan: u64,
@@ -27,10 +27,16 @@ impl Outcome {
     pub fn ran(&mut self, workload: &Workload, at: usize, node: usize, start: u64) -> u64 {
         let job = &workload.jobs[at];
         let end = start + job.run_us;
-        self.waits[at] = start.saturating_sub(job.arrival_us);
         self.busy[node] += job.run_us;
-        self.makespan = self.makespan.max(end);
+        self.ended(workload, at, end);
         end
+    }
+
+    /// Job `at` has ended then, microseconds from the start.
+    pub fn ended(&mut self, workload: &Workload, at: usize, end: u64) {
+        let job = &workload.jobs[at];
+        self.waits[at] = end.saturating_sub(job.arrival_us + job.run_us);
+        self.makespan = self.makespan.max(end);
     }
 
     pub fn mean_s(&self) -> f64 {

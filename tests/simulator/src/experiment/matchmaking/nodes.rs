@@ -159,6 +159,9 @@ impl<'a> Swarm<'a> {
         let mut left = 0usize;
         let mut ended: BTreeMap<usize, Time> = BTreeMap::new();
         let mut idle: Vec<u64> = Vec::new();
+        // By unit, its job and when it began where it runs.
+        let mut runs: BTreeMap<u64, (usize, Time)> = BTreeMap::new();
+        let mut moved = 0;
         for (token, job) in self.workload.jobs.iter().enumerate() {
             // In small swarms no node may have what a class of jobs needs; central schedulers pass over it, too.
             if !self.workload.nodes.iter().any(|node| can(node, &job.needs)) {
@@ -180,13 +183,15 @@ impl<'a> Swarm<'a> {
             }
             for (time, at, ran) in std::mem::take(&mut self.world.ran) {
                 match ran {
-                    Ran::Began { argument: Some(job), .. } => {
+                    Ran::Began { unit, fuel, argument: Some(job) } => {
                         let job = job as usize;
-                        if std::mem::replace(&mut started[job], true) {
+                        let node = at - self.gateways;
+                        moved += u64::from(fuel > 0);
+                        if fuel == 0 && std::mem::replace(&mut started[job], true) {
                             self.wrong.push(format!("job {job} has started twice"));
                             continue;
                         }
-                        let node = at - self.gateways;
+                        runs.insert(unit, (job, time));
                         if !can(&self.workload.nodes[node], &self.workload.jobs[job].needs) {
                             self.wrong
                                 .push(format!("job {job} has started at node {node}, which cannot run it"));
@@ -194,12 +199,17 @@ impl<'a> Swarm<'a> {
                         if let Some(end) = ended.remove(&at) {
                             idle.push(time.since(end).as_micros() as u64);
                         }
-                        let start = time.since(self.began).as_micros() as u64;
-                        outcome.ran(self.workload, job, node, start);
                     }
-                    Ran::Ended { .. } => {
+                    Ran::Stopped { unit, .. } => {
+                        let since = runs.get(&unit).map_or(time, |(_, since)| *since);
+                        outcome.busy[at - self.gateways] += time.since(since).as_micros() as u64;
+                    }
+                    Ran::Ended { unit, .. } => {
                         left = left.saturating_sub(1);
                         ended.insert(at, time);
+                        let Some((job, since)) = runs.remove(&unit) else { continue };
+                        outcome.busy[at - self.gateways] += time.since(since).as_micros() as u64;
+                        outcome.ended(self.workload, job, time.since(self.began).as_micros() as u64);
                     }
                     _ => {}
                 }
@@ -208,6 +218,7 @@ impl<'a> Swarm<'a> {
         if left > 0 {
             self.wrong.push(format!("{left} jobs have not ended"));
         }
+        watch.say(&format!("{moved} units were moved"));
         idle.sort_unstable();
         let idle = idle.get(idle.len() / 2).map_or(0.0, |us| *us as f64 / 1e6);
         watch.say(&format!("half of the nodes idled for less than {idle:.2} s between two jobs"));
