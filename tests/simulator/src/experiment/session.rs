@@ -45,7 +45,7 @@ pub(super) fn shape(session: &Session) -> f64 {
     session.shape.as_ref().map_or(SHAPE, |shape| *shape.get_ref())
 }
 
-fn minutes(time: crate::scenario::Time) -> Duration {
+pub(super) fn minutes(time: crate::scenario::Time) -> Duration {
     Duration::from_micros(time.minutes_as_micros())
 }
 

@@ -341,6 +341,8 @@ pub struct MatchmakingPart {
     /// Some of the workloads, as `mixed/mixed/heavy`; all without.
     #[serde(default)]
     pub workloads: Vec<String>,
+    /// Runners, and gateways but the first, come and go.
+    pub session: Option<Session>,
     /// In place of arrivals one by one.
     pub batches: Option<Batches>,
     /// Seeds, of which each row is the mean.

@@ -3,6 +3,8 @@
 
 mod fair;
 mod nodes;
+mod play;
+mod sessions;
 
 use super::Watch;
 use crate::matchmaking::central::Scheme;

@@ -1,17 +1,19 @@
 //! A workload among the product's own nodes: gateways that own the jobs, and runners that find them.
 
 use super::Watch;
-use crate::engine::Ran;
+use super::play::Play;
+use super::sessions::Sessions;
 use crate::matchmaking::Outcome;
 use crate::matchmaking::workload::{RESOURCES, Vector, Workload, can};
 use crate::report::Report;
 use crate::rng::Rng;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Session};
 use crate::world::{Sent, Step, World, ended};
 use node_core::keys::Secret;
 use node_core::requires::{Binding, Matchmaking, Properties, Requires};
 use node_core::work::spec::{CheckpointEvery, Find, JobSpec};
-use node_core::{Config, NodeEvent, Time};
+use node_core::work::view::JobState;
+use node_core::{Config, JobId, NodeEvent, Time};
 use sandbox::{Limits, Task};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,6 +30,12 @@ const COUNTED: Duration = Duration::from_secs(120);
 
 /// All jobs end within this, or some never will. Our choice: five times the worst of the central schedulers.
 const PATIENCE: Duration = Duration::from_secs(20_000);
+
+/// Until the last results have reached their owners, and those are back.
+const LAST: Duration = Duration::from_secs(300);
+
+/// Time between two checkpoints where nodes come and go.
+const CHECKPOINT: Duration = Duration::from_secs(30);
 
 /// Memory and disk of one unit of a workload's resource: 100 of them fit what a unit may have.
 const UNIT_BYTES: u64 = 16 << 20;
@@ -55,6 +63,7 @@ pub(super) fn run(
     // By then all know where jobs and nodes meet, so this is the ring's own upkeep.
     swarm.world.run_for(COUNTED);
     let at_rest = swarm.world.kinds.take().unwrap_or_default();
+    swarm.check();
     for ((protocol, kind), sent) in &kinds {
         watch
             .say(&format!("{protocol} {kind}: {:.2} a job", sent.frames as f64 / workload.jobs.len() as f64));
@@ -90,8 +99,14 @@ struct Swarm<'a> {
     world: World,
     workload: &'a Workload,
     owners: Option<&'a [usize]>,
+    /// Any node owns jobs, and not gateways alone.
+    anywhere: bool,
+    session: Option<&'a Session>,
     gateways: usize,
     began: Time,
+    /// Jobs that some node can run, and those that were submitted, with their owners.
+    jobs: usize,
+    submitted: Vec<(JobId, usize)>,
     wrong: Vec<String>,
 }
 
@@ -127,7 +142,7 @@ fn program(task: &Task) -> (Duration, sandbox::Outcome) {
 
 impl<'a> Swarm<'a> {
     fn grown(
-        scenario: &Scenario,
+        scenario: &'a Scenario,
         workload: &'a Workload,
         (owners, (matchmaking, binding)): (Option<&'a [usize]>, Way),
         seed: u64,
@@ -138,98 +153,101 @@ impl<'a> Swarm<'a> {
         let drawn = workload.nodes.len().div_ceil(A_GATEWAY);
         let named = owners.into_iter().flatten().max();
         let gateways = named.map_or(drawn, |last| last + 1);
+        // The hash of a job's id names its owner there.
+        let anywhere = (matchmaking, binding) == (Matchmaking::RnTree, Binding::Early);
         let of = (0..gateways).map(|_| None).chain(workload.nodes.iter().map(Some));
         for (at, of) in of.enumerate() {
-            world.add_keyed(Config { matchmaking, binding, ..config(of, at) }, &secret(at));
+            let config = Config { matchmaking, binding, submits: anywhere, ..config(of, at) };
+            world.add_keyed(config, &secret(at));
             if at > 0 {
                 world.connect(at, if at < gateways { 0 } else { at % gateways });
             }
             world.run_for(Duration::from_micros(1_000_000 / scenario.tree.joins_per_s.0.max(1)));
         }
         world.run_for(REST);
-        Swarm { began: world.now, world, workload, owners, gateways, wrong: Vec::new() }
+        let session = scenario.matchmaking.as_ref().and_then(|part| part.session.as_ref());
+        Swarm {
+            began: world.now,
+            world,
+            workload,
+            owners,
+            anywhere,
+            session,
+            gateways,
+            jobs: 0,
+            submitted: Vec::new(),
+            wrong: Vec::new(),
+        }
     }
 
     fn play(&mut self, watch: &mut dyn Watch) -> Outcome {
         self.began = self.world.now;
         let mut rng = Rng::fork(self.world.seed, 300);
-        let specs: Vec<JobSpec> = (0..self.gateways).map(|at| self.world.sweep(at, 1)).collect();
-        let mut outcome = Outcome::of(self.workload);
-        let mut started = vec![false; self.workload.jobs.len()];
-        let mut left = 0usize;
-        let mut ended: BTreeMap<usize, Time> = BTreeMap::new();
-        let mut idle: Vec<u64> = Vec::new();
-        // By unit, its job and when it began where it runs.
-        let mut runs: BTreeMap<u64, (usize, Time)> = BTreeMap::new();
-        let mut moved = 0;
+        let first = if self.anywhere { self.world.nodes.len() } else { self.gateways };
+        let specs: Vec<JobSpec> = (0..first).map(|at| self.world.sweep(at, 1)).collect();
+        let tokens = self.workload.jobs.len() as u32;
+        let mut sessions = self.session.map(|session| Sessions::begin(session, tokens, &mut self.world));
+        let mut play = Play::new(self.workload, self.gateways, self.began, sessions.is_some());
         for (token, job) in self.workload.jobs.iter().enumerate() {
             // In small swarms no node may have what a class of jobs needs; central schedulers pass over it, too.
             if !self.workload.nodes.iter().any(|node| can(node, &job.needs)) {
                 continue;
             }
-            left += 1;
+            self.jobs += 1;
             self.world.call_at(self.began + Duration::from_micros(job.arrival_us), token as u32);
         }
         let end = self.began + PATIENCE;
-        while left > 0 && self.world.now < end {
+        while play.over < self.jobs && self.world.now < end {
             match self.world.next() {
                 Some(Step::Call(token)) => {
+                    if sessions.as_mut().is_some_and(|it| it.called(token, &mut self.world)) {
+                        continue;
+                    }
                     let named = self.owners.and_then(|owners| owners.get(token as usize).copied());
-                    let owner = named.unwrap_or_else(|| rng.below(self.gateways as u64) as usize);
-                    self.submit(token as usize, owner, &specs[owner]);
+                    let drawn = named.unwrap_or_else(|| rng.below(specs.len() as u64) as usize);
+                    // A client whose gateway is away submits at another.
+                    let owner = if self.world.lives(drawn) { drawn } else { 0 };
+                    let job = self.submit(token as usize, owner, &specs[owner]);
+                    self.submitted.push((job, owner));
                 }
                 Some(Step::Done) => {}
                 None => break,
             }
             for (time, at, ran) in std::mem::take(&mut self.world.ran) {
-                match ran {
-                    Ran::Began { unit, fuel, argument: Some(job) } => {
-                        let job = job as usize;
-                        let node = at - self.gateways;
-                        moved += u64::from(fuel > 0);
-                        if fuel == 0 && std::mem::replace(&mut started[job], true) {
-                            self.wrong.push(format!("job {job} has started twice"));
-                            continue;
-                        }
-                        runs.insert(unit, (job, time));
-                        if !can(&self.workload.nodes[node], &self.workload.jobs[job].needs) {
-                            self.wrong
-                                .push(format!("job {job} has started at node {node}, which cannot run it"));
-                        }
-                        if let Some(end) = ended.remove(&at) {
-                            idle.push(time.since(end).as_micros() as u64);
-                        }
-                    }
-                    Ran::Stopped { unit, .. } => {
-                        let since = runs.get(&unit).map_or(time, |(_, since)| *since);
-                        outcome.busy[at - self.gateways] += time.since(since).as_micros() as u64;
-                    }
-                    Ran::Ended { unit, .. } => {
-                        left = left.saturating_sub(1);
-                        ended.insert(at, time);
-                        let Some((job, since)) = runs.remove(&unit) else { continue };
-                        outcome.busy[at - self.gateways] += time.since(since).as_micros() as u64;
-                        outcome.ended(self.workload, job, time.since(self.began).as_micros() as u64);
-                    }
-                    _ => {}
-                }
+                play.ran(time, at, ran);
             }
         }
-        if left > 0 {
-            self.wrong.push(format!("{left} jobs have not ended"));
+        play.tell(watch);
+        if let Some(sessions) = sessions {
+            watch.say(&format!("{} sessions have ended", sessions.ended));
         }
-        watch.say(&format!("{moved} units were moved"));
-        idle.sort_unstable();
-        let idle = idle.get(idle.len() / 2).map_or(0.0, |us| *us as f64 / 1e6);
-        watch.say(&format!("half of the nodes idled for less than {idle:.2} s between two jobs"));
+        self.wrong.append(&mut play.wrong);
         for (time, at, event) in std::mem::take(&mut self.world.told).into_iter().take(5) {
             let after = time.since(Time::ZERO).as_secs();
             watch.say(&format!("{after} s: node {at} tells {event:?}"));
         }
-        outcome
+        play.outcome
     }
 
-    fn submit(&mut self, job: usize, owner: usize, spec: &JobSpec) {
+    /// All jobs have ended well, say their owners.
+    fn check(&mut self) {
+        let away: Vec<usize> = (0..self.gateways).filter(|at| !self.world.lives(*at)).collect();
+        for at in away {
+            self.world.start(at);
+            self.world.connect(at, 0);
+        }
+        self.world.run_for(LAST);
+        let is_done = |(job, owner): &&(JobId, usize)| {
+            let node = self.world.lives(*owner).then(|| self.world.node(*owner));
+            node.and_then(|node| node.job(*job)).is_some_and(|job| job.state == JobState::Done)
+        };
+        let done = self.submitted.iter().filter(is_done).count();
+        if done < self.jobs {
+            self.wrong.push(format!("{} jobs have not ended", self.jobs - done));
+        }
+    }
+
+    fn submit(&mut self, job: usize, owner: usize, spec: &JobSpec) -> JobId {
         let of = &self.workload.jobs[job];
         let [memory, speed, disk] = of.needs.map(u64::from);
         let requires =
@@ -238,7 +256,8 @@ impl<'a> Swarm<'a> {
         let template = &mut spec.template;
         template.arguments = vec![job.to_string(), of.run_us.to_string()];
         template.limits = Limits { memory_bytes: (memory * UNIT_BYTES).max(1 << 20), ..template.limits };
-        template.checkpoint = CheckpointEvery::NEVER;
-        self.world.submit(owner, spec);
+        let every = if self.session.is_some() { CHECKPOINT } else { Duration::ZERO };
+        template.checkpoint = CheckpointEvery(every.as_micros() as u64);
+        self.world.submit(owner, spec)
     }
 }
