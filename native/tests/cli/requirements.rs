@@ -1,6 +1,6 @@
 //! Jobs with requirements, in real processes.
 
-use crate::world::{Node, World, until_so};
+use crate::world::{Node, World, unit_until, until_so};
 use serde_json::Value;
 
 /// A worker of this name and label.
@@ -66,6 +66,31 @@ fn runs_where_required(way: &str) {
     let linz = worker(&world, &gateway, "dora", "linz");
     until_so("all units are done", || job(&world, &id)["state"] == "done");
     assert_eq!(job(&world, &id)["by_node"][0]["node"], linz.id.as_str());
+}
+
+#[test]
+fn a_unit_that_any_node_could_run_makes_room_for_one_that_few_can() {
+    let world = World::new();
+    let gateway = world.gateway(0);
+    let ada = worker(&world, &gateway, "ada", "graz");
+    std::fs::copy(world.example("ballast"), world.path("ballast.wasm")).unwrap();
+    // Minutes of work on 4 MiB.
+    world.file("long.toml", "program = 'ballast.wasm'\narguments = ['4', '20000000']\n");
+    let submitted = world.run(["submit", "long.toml", "--output", "json"]).ok().json();
+    let long = submitted["id"].as_str().unwrap();
+    unit_until(&world, long, |unit| unit["state"] == "placed" && unit["runner"] == ada.id.as_str());
+    let _others = ["bob", "cyd", "dan", "eve"].map(|name| worker(&world, &gateway, name, "wien"));
+
+    let queens = world.example("nqueens");
+    let queens = queens.to_str().unwrap();
+    let ran =
+        world.run(["run", "--requires", "label.site=graz", "--output", "json", queens, "8"]).ok().json();
+    assert_eq!(ran["runner"], ada.id.as_str());
+    let moved = unit_until(&world, long, |unit| {
+        unit["state"] == "placed" && unit["runner"] != ada.id.as_str() && unit["attempts"] == 2
+    });
+    assert_eq!(moved["lost_fuel"], 0, "it goes on from where it stood: {moved}");
+    world.run(["cancel", long]).ok();
 }
 
 #[test]

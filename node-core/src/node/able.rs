@@ -46,9 +46,15 @@ impl Node {
     }
 
     /// Tells the services how many slots this node gives, and how many are busy for whom.
-    pub(super) fn loaded(&mut self, slots: u32, busy: &[(crate::NodeId, u32)], host: &mut dyn Host) {
+    pub(super) fn loaded(
+        &mut self,
+        slots: u32,
+        busy: &[(crate::NodeId, u32)],
+        room: u32,
+        host: &mut dyn Host,
+    ) {
         self.able.slots = slots;
-        self.note(Note::Load { slots, busy }, host);
+        self.note(Note::Load { slots, busy, room }, host);
     }
 
     /// The donor gives a unit at most so much memory.

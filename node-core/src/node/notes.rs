@@ -52,8 +52,8 @@ pub(super) enum Note<'a> {
     Ring(&'a ring::Event),
     /// The keys that this node owns on the ring of nodes have changed, or who is behind it.
     Keys(&'a Keys),
-    /// Slots of this node, and how many are busy for whom.
-    Load { slots: u32, busy: &'a [(NodeId, u32)] },
+    /// Slots of this node, how many are busy for whom, and how many are kept for a scarce job.
+    Load { slots: u32, busy: &'a [(NodeId, u32)], room: u32 },
     /// The capability of this node has changed.
     Able,
     /// These peers have changed what they offer.

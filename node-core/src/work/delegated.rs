@@ -68,9 +68,10 @@ impl Part {
             && self.requires == other.requires
     }
 
-    /// Whether its name is no longer than that of a submission.
+    /// Whether its name and its requirements are no longer than those of a submission.
     pub fn is_bounded(&self) -> bool {
-        self.name.len() <= NAME_MAX
+        let is_clear = |requires: &Requires| requires.check().is_ok();
+        self.name.len() <= NAME_MAX && self.requires.as_deref().is_none_or(is_clear)
     }
 }
 

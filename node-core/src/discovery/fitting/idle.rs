@@ -52,7 +52,7 @@ pub(super) struct Idle {
     known: Vec<(Line, Time)>,
     /// The last jobs whose owners found this node unfit, and when.
     unfit: VecDeque<(NodeId, JobId, Time)>,
-    /// Scarcity of the jobs that run here.
+    /// Scarcity of the jobs that run here; a guest's is not read.
     pub(super) scarcities: Scarcities,
     look: Option<Look>,
     /// Meeting points where this node is parked, and until when.
@@ -116,8 +116,6 @@ impl Idle {
         }
         self.kept.retain(|_, kept| *kept > 0);
         (self.slots, self.busy) = (slots, busy);
-        let Idle { scarcities, busy, kept, .. } = self;
-        scarcities.retain(|owner| busy.contains_key(&owner) || kept.contains_key(&owner));
     }
 
     /// Adds jobs to those that may be claimed.
@@ -391,7 +389,7 @@ impl Fitting {
         if units > 0 {
             idle.in_vain = 0;
             *idle.kept.entry(from).or_default() += units;
-            idle.scarcities.put((from, job), bonus_ms);
+            idle.scarcities.put(&line, bonus_ms, now);
             cx.set_timer(Timer::Kept(who, from), KEPT);
             if is_own {
                 cx.emit(Event::Reserved { owner: from, slots: units, until: now + KEPT });

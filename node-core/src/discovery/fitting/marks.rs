@@ -49,8 +49,6 @@ struct Kept {
     at: u32,
     /// Since when it counts as waiting: its scarcity has moved that back.
     since: i64,
-    /// How much of that is its scarcity.
-    bonus_ms: u32,
     share: Share,
     /// When the share was told.
     told: Time,
@@ -70,7 +68,7 @@ fn bit(meeting: u8) -> u32 {
     1u32.checked_shl(u32::from(meeting)).unwrap_or_default()
 }
 
-fn millis(time: Time) -> i64 {
+pub(super) fn millis(time: Time) -> i64 {
     i64::try_from(time.0 / 1000).unwrap_or(i64::MAX)
 }
 
@@ -95,7 +93,6 @@ impl Marks {
             needs: mark.needs,
             at,
             since,
-            bonus_ms: mark.bonus_ms,
             share: mark.share,
             told: now,
             heard: now,
@@ -113,10 +110,9 @@ impl Marks {
         self.marks.remove(&(owner, job));
     }
 
-    /// Age that the job counts more for its scarcity, if it is marked here and a node with these capabilities can run it.
-    pub(super) fn bonus_of(&self, owner: NodeId, job: JobId, node: &Capability) -> Option<u32> {
-        let kept = self.marks.get(&(owner, job)).filter(|kept| node.covers(&kept.needs));
-        kept.map(|kept| kept.bonus_ms)
+    /// Needs of a job that is marked here, and since when it counts as waiting, milliseconds.
+    pub(super) fn needs_of(&self, owner: NodeId, job: JobId) -> Option<(Capability, i64)> {
+        self.marks.get(&(owner, job)).map(|kept| (kept.needs, kept.since))
     }
 
     /// Shares of submitters of the owner.

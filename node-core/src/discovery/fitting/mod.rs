@@ -98,7 +98,7 @@ pub enum Timer {
     Shares,
     /// Lengths of queues are waited for no longer.
     Choose(JobId),
-    /// No node has claimed that owner's job: this one makes room for it.
+    /// That owner's job may still be marked here: this node makes room for it.
     Room(NodeId, JobId),
 }
 
@@ -135,6 +135,12 @@ pub enum Command {
     Steal {
         by: Contact,
         capability: Capability,
+    },
+    /// Answers [`Event::Room`]: millionths of the nodes that can run the job.
+    Room {
+        owner: NodeId,
+        job: JobId,
+        share: u32,
     },
     /// Units that run for each submitter with jobs at this node, whatever finds their nodes.
     Running(BTreeMap<NodeId, u32>),
@@ -181,9 +187,15 @@ pub enum Event {
     NotMarked {
         job: JobId,
     },
+    /// How many nodes can run that job, which waits for a slot of this node? Answered by [`Command::Room`].
+    Room {
+        owner: NodeId,
+        job: JobId,
+        needs: Capability,
+    },
     /// A unit that runs here is to be handed on, of none of these jobs: one that fewer nodes can run waits for its slot.
     MakeRoom {
-        stay: BTreeSet<(NodeId, JobId)>,
+        stay: BTreeSet<JobId>,
     },
     /// Slots of this node are kept for an owner no more: nothing comes.
     Released {
@@ -266,7 +278,7 @@ impl Protocol for Fitting {
             Input::Timer(Timer::Renew(job)) => self.mark(job, cx),
             Input::Timer(Timer::Choose(job)) => self.bind(job, cx),
             Input::Timer(Timer::Meeting(meeting)) => self.meet_again(meeting, cx),
-            Input::Timer(Timer::Room(owner, job)) => self.make_room(owner, job, cx),
+            Input::Timer(Timer::Room(owner, job)) => self.look_for_room(owner, job, cx),
             Input::Timer(Timer::Shares) => self.tell_shares(cx),
         }
         self.tell_queue(cx);
@@ -309,6 +321,7 @@ impl Fitting {
                 self.shares.count(running);
                 self.tell_shares_soon(cx);
             }
+            Command::Room { owner, job, share } => self.make_room(owner, job, share, cx),
             Command::Unfit { job, node } => self.turned_away(job, node, cx),
             Command::Located { number, owner } => self.located(number, owner, cx),
             Command::Capable { number, found, searched } => self.capable(number, &found, searched, cx),

@@ -38,7 +38,9 @@ pub(super) struct Waiting {
     asks: Asks,
     /// Units without a place.
     units: u32,
+    /// Since when it waits here, and its age then.
     since: Time,
+    before: Duration,
     /// Where it is marked: at these meeting points, and at these nodes.
     meetings: Vec<u8>,
     capable: Vec<Contact>,
@@ -59,7 +61,8 @@ impl Waiting {
     }
 
     fn mark(&self, job: JobId, owner: Contact, meeting: Option<u8>, share: Share, now: Time) -> Mark {
-        let age_ms = u32::try_from(now.since(self.since).as_millis()).unwrap_or(u32::MAX);
+        let age = self.before + now.since(self.since);
+        let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
         let (needs, bonus_ms) = (self.asks.needs, bonus_ms(self.asks.share));
         Mark { meeting, owner, job, needs, units: self.units, age_ms, bonus_ms, share, room_ms: 0 }
     }
@@ -71,7 +74,7 @@ fn wanted(share: u32) -> u16 {
 }
 
 /// Age that a job gains if this many millionths of the nodes can run it.
-fn bonus_ms(share: u32) -> u32 {
+pub(super) fn bonus_ms(share: u32) -> u32 {
     (SCARCITY_MS * (1e6 / f64::from(share.clamp(1, 1_000_000))).ln()) as u32
 }
 
@@ -80,28 +83,38 @@ impl Fitting {
     pub(super) fn want(&mut self, job: JobId, asks: Asks, units: u32, cx: &mut Fcx<'_>) {
         if let Some(waiting) = self.waiting.get_mut(&job) {
             waiting.units = units;
+            // Nodes have come that cannot run it, or some that can have gone.
+            let is_scarce_now = asks.share < SCARCE && waiting.asks.share >= SCARCE;
+            (waiting.asks.nodes, waiting.asks.share) = (asks.nodes, asks.share.min(waiting.asks.share));
+            if is_scarce_now && !self.binds_early() {
+                self.mark(job, cx);
+                self.mark_if_scarce(job, cx);
+            }
             return;
         }
         if self.waiting.len() >= JOBS || self.me.is_none() {
             return cx.emit(Event::NotMarked { job });
         }
         let meetings = self.meetings.draw(cx);
-        let (needs, share) = (asks.needs, asks.share);
-        let able = asks.able() as usize;
         self.count_marked(&meetings, true);
         self.shares.begin(asks.submitter, asks.weight);
-        let age = u64::try_from(asks.age.as_micros()).unwrap_or(u64::MAX);
-        let since = Time(cx.now.0.saturating_sub(age));
-        let waiting = Waiting { asks, units, since, meetings, capable: Vec::new() };
+        let (since, before) = (cx.now, asks.age);
+        let waiting = Waiting { asks, units, since, before, meetings, capable: Vec::new() };
         self.waiting.insert(job, waiting);
         if self.binds_early() {
             return self.bind_early(job, cx);
         }
         self.mark(job, cx);
-        if share >= SCARCE {
+        self.mark_if_scarce(job, cx);
+    }
+
+    /// Marks the job at nodes that can run it, if those are few; else idle nodes find it.
+    fn mark_if_scarce(&mut self, job: JobId, cx: &mut Fcx<'_>) {
+        let Some(waiting) = self.waiting.get(&job).filter(|waiting| waiting.asks.share < SCARCE) else {
             return;
-        }
-        let wanted = wanted(share);
+        };
+        let (needs, able) = (waiting.asks.needs, waiting.asks.able() as usize);
+        let wanted = wanted(waiting.asks.share);
         match self.known.draw(&needs, (usize::from(wanted), able), cx) {
             Some(capable) => self.mark_with(job, capable, cx),
             None => {
@@ -164,12 +177,15 @@ impl Fitting {
         if self.binds_early() {
             return self.choose(job, &at, cx);
         }
-        self.mark_with(job, at, cx);
         let Some(waiting) = self.waiting.get_mut(&job) else { return };
         let Asks { nodes, share, .. } = waiting.asks;
-        if searched && found.len() < usize::from(wanted(share)) && nodes > 0 {
-            // These are all that can, which says more than an estimate.
+        let are_all = searched && found.len() < usize::from(wanted(share)) && nodes > 0;
+        if are_all {
+            // That says more than an estimate.
             waiting.asks.share = (found.len() as f64 / f64::from(nodes) * 1e6) as u32;
+        }
+        self.mark_with(job, at, cx);
+        if are_all {
             self.mark(job, cx);
         }
     }

@@ -64,7 +64,7 @@ impl Service for Fitting {
                 node.tell::<Self>(Command::Range(range));
             }
             Note::Guest => node.tell::<Self>(Command::Me(None)),
-            Note::Load { slots, busy } => {
+            Note::Load { slots, busy, .. } => {
                 node.tell::<Self>(Command::Load { slots, busy: busy.to_vec() });
             }
             Note::Able => {
@@ -127,12 +127,17 @@ impl Service for Fitting {
                 let why = "too many jobs wait here, or nobody can dial this node".into();
                 node.tell::<Owner>(owner::Command::Short { job, why });
             }
+            Event::Room { owner, job, needs } => {
+                let share = node.estimate(&needs).map_or(1.0, |it| it.share);
+                node.tell::<Self>(Command::Room { owner, job, share: (share * 1e6) as u32 });
+            }
             Event::MakeRoom { stay } => node.tell::<Runner>(runner::Command::MakeRoom { stay }),
             Event::Released { owner, slots } => {
                 node.tell::<Runner>(runner::Command::Released { owner, slots });
             }
             Event::Reserved { owner, slots, until } => {
                 host.event(NodeEvent::Reserved { owner, slots, hops: 1 });
+                node.tell::<Runner>(runner::Command::RoomUsed);
                 node.tell::<Runner>(runner::Command::Reserved { owner, slots, until });
             }
         }

@@ -30,7 +30,7 @@ impl Service for Guest {
             Note::Quiet(peer) => node.tell::<Self>(Command::Quiet(peer)),
             Note::Me(_) => node.tell::<Self>(Command::Dialled),
             Note::Guest => node.tell::<Self>(Command::NotDialled),
-            Note::Load { slots, busy } => node.tell::<Self>(Command::Load(slots, busy.to_vec())),
+            Note::Load { slots, busy, .. } => node.tell::<Self>(Command::Load(slots, busy.to_vec())),
             Note::Able => {
                 let stated = node.stated();
                 node.tell::<Self>(Command::States(stated));

@@ -41,8 +41,9 @@ impl Service for Nearest {
             Note::Me(me) => node.tell::<Self>(Command::Me(me)),
             // A node that has become a member has none, and asks the one that it had as long as it is not in the tree.
             Note::Relay(Some(by)) => node.tell::<Self>(Command::Host(by)),
-            Note::Load { slots, busy } => {
-                let load = node.load(slots, busy.to_vec());
+            Note::Load { slots, busy, room } => {
+                let kept = Some((node.me, room)).filter(|_| room > 0);
+                let load = node.load(slots, busy.iter().copied().chain(kept).collect());
                 node.tell::<Self>(Command::Load(load));
             }
             // The units that it declined before count no longer.

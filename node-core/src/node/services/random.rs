@@ -30,7 +30,7 @@ impl Service for Random {
         match *note {
             Note::Me(me) => node.tell::<Self>(Command::Me(Some(me))),
             Note::Guest => node.tell::<Self>(Command::Me(None)),
-            Note::Load { slots, busy } => {
+            Note::Load { slots, busy, .. } => {
                 let busy: u32 = busy.iter().map(|(_, slots)| *slots).sum();
                 let config = &node.config;
                 let slots = Slots {

@@ -118,7 +118,7 @@ impl Service for Runner {
             Event::Kill { run } => host.engine(EngineRequest::Kill { run }),
             Event::Slots(slots) => host.engine(EngineRequest::Slots(slots)),
             Event::Offer { to, offer } => node.tell::<Connected>(connected::Command::Offer { to, offer }),
-            Event::Load { slots, busy } => node.loaded(slots, &busy, host),
+            Event::Load { slots, busy, room } => node.loaded(slots, &busy, room, host),
             Event::Spare { slots, at_once } => node.of_spare(slots, at_once),
             Event::Changed => host.event(NodeEvent::WorkChanged),
         }

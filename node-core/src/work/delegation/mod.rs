@@ -160,7 +160,10 @@ impl Delegation {
             Message::Entrust { part, .. } | Message::Owned { part, .. } | Message::Handed { part, .. }
                 if !part.is_bounded() =>
             {
-                self.acts.push(Act::Fault(from, "told of units of a job with an endless name".into()));
+                self.acts.push(Act::Fault(
+                    from,
+                    "told of units of a job whose name or requirements are out of bounds".into(),
+                ));
             }
             Message::Entrust { job, part, units } => {
                 self.entrusted(from, job, *part, each_once(units), view);

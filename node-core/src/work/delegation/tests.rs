@@ -8,6 +8,7 @@ use crate::content::{BlobRef, Data};
 use crate::ids::BlobId;
 use crate::peers::Peers;
 use crate::replicas::Keys;
+use crate::requires::Requires;
 use crate::work::book::{Book, Placement};
 use crate::work::message::Report;
 use crate::work::spec::{Template, UnitResult};
@@ -413,9 +414,13 @@ fn a_copy_keeps_no_more_words_than_a_person_reads() {
     let held = desk.it.replicas.get(&UnitId { job, index: 0 }).and_then(|copy| copy.delegated.held.clone());
     assert_eq!(held.map(|why| why.len()), Some(300));
 
-    let part = Part { name: "x".repeat(1 << 20), ..part_of(ORIGIN) };
-    desk.hears(OTHER, Message::Owned { job, part: Box::new(part), units: vec![delegated(1, 1, None)] });
-    assert!(desk.it.replicas.get(&UnitId { job, index: 1 }).is_none());
+    let endless = || "x".repeat(1 << 20);
+    let requires = Some(Box::new(Requires { os: Some(endless()), ..Requires::default() }));
+    let parts = [Part { name: endless(), ..part_of(ORIGIN) }, Part { requires, ..part_of(ORIGIN) }];
+    for part in parts {
+        desk.hears(OTHER, Message::Owned { job, part: Box::new(part), units: vec![delegated(1, 1, None)] });
+        assert!(desk.it.replicas.get(&UnitId { job, index: 1 }).is_none());
+    }
 }
 
 #[test]

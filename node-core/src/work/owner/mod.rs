@@ -322,9 +322,10 @@ impl Owner {
         if job.is_active() && self.book.open(id) > 0 {
             self.active.insert(id);
             cx.set_timer_by(Timer::Look, LOOK_AGAIN);
-        } else {
-            self.active.remove(&id);
+        } else if self.active.remove(&id) {
+            self.want_less(id, cx);
         }
+        let Some(job) = self.jobs.get(&id) else { return };
         if job.is_own() {
             self.changed.insert(id);
             cx.set_timer_by(Timer::Progress, PROGRESS);

@@ -15,7 +15,9 @@ impl Owner {
         let (requires, memory_bytes) = job.map_or_else(Default::default, |job| {
             (job.spec.requires.clone(), job.spec.template.limits.memory_bytes)
         });
-        let units = job.map_or(0, |_| self.book.open(id));
+        // Runners would not find content that is not here yet.
+        let is_ready = job.is_some() && self.delegation.is_here(id);
+        let units = if is_ready { self.book.open(id) } else { 0 };
         let submitter = job.map_or(cx.me, |job| job.client);
         let weight = self.config.submitters.get(&submitter).copied().unwrap_or(1);
         let since = job.map(|job| job.submitted_ms).filter(|since| *since > 0);
@@ -53,7 +55,8 @@ impl Owner {
     pub(super) fn claimed(&mut self, id: JobId, node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
         let job = self.jobs.get(&id).filter(|job| job.is_active());
         let is_avoided = job.is_some_and(|job| job.avoided.contains(node, cx.now));
-        let unused = if job.is_some() { self.grant(node, id, units, cx) } else { units };
+        let is_ready = job.is_some() && self.delegation.is_here(id);
+        let unused = if is_ready { self.grant(node, id, units, cx) } else { units };
         Self::unused(node, unused, cx);
         if is_avoided {
             cx.emit(Event::TurnsAway { job: id, node });

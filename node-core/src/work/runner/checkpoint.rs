@@ -28,6 +28,8 @@ pub(super) struct Progress {
     storing: bool,
     /// It is to stop as soon as the engine has answered.
     pub(super) stop: bool,
+    /// It was to stop, and cannot.
+    pub(super) immobile: bool,
     /// When it began, or when the last was taken.
     last: Time,
     interval: Interval,
@@ -63,6 +65,7 @@ impl Progress {
             asked: false,
             storing: false,
             stop: false,
+            immobile: false,
             last: since,
             interval: Interval::new(every),
             base: None,
@@ -189,6 +192,7 @@ impl Runner {
             Err(NoSnapshot::Immobile(reason)) => {
                 // It may do it later, but it is not asked all the time.
                 progress.interval.refused();
+                progress.immobile = true;
                 if stopped {
                     self.suspended(id, cx);
                 } else if std::mem::take(&mut progress.stop) {

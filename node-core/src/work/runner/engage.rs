@@ -30,11 +30,21 @@ const PLACES: usize = 128;
 /// minutes.
 const USED: usize = 1024;
 
+/// Slots, how many of them are busy for whom, and how many are kept for a scarce job.
+#[derive(Clone, Debug, PartialEq)]
+struct Load {
+    slots: u32,
+    busy: Vec<(NodeId, u32)>,
+    room: u32,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Engaged {
     pub(super) findable: bool,
     /// Slots that were found, and until when they are held for whom.
     reserved: BTreeMap<NodeId, (u32, Time)>,
+    /// Until when a slot is kept for a scarce job.
+    pub(super) room: Option<Time>,
     /// Slots that count as busy without a unit (experiments).
     occupied: BTreeMap<NodeId, u32>,
     /// The bank whose receipts count; `None`: this swarm has no bank that is known.
@@ -45,8 +55,8 @@ pub(super) struct Engaged {
     used: VecDeque<(NodeId, Sale)>,
     /// A unit that is paid for has ended since its slot was told of.
     pub(super) paid_ended: bool,
-    /// Load that was last announced: slots, and busy slots by owner. `spare`: free slots last announced.
-    told: Option<(u32, Vec<(NodeId, u32)>)>,
+    /// Load that was last announced. `spare`: free slots last announced.
+    told: Option<Load>,
     spare: Option<u32>,
 }
 
@@ -103,16 +113,17 @@ impl Engaged {
         self.sold.get(&owner).is_some_and(|places| places.iter().any(|(at, _)| *at == price))
     }
 
-    /// Whether slots are held for the owner.
-    pub(super) fn has_reserved(&self, owner: NodeId, now: Time) -> bool {
-        self.reserved.get(&owner).is_some_and(|(_, until)| *until > now)
+    /// Whether a slot is kept for a scarce job that somebody is to claim.
+    pub(super) fn has_room(&self, now: Time) -> bool {
+        self.room.is_some_and(|until| until > now)
     }
 
     /// Slots of `room` that are not kept for other owners.
     pub(super) fn left_for(&self, owner: NodeId, room: u32, now: Time) -> u32 {
         let others = self.reserved.iter().filter(|(of, (_, until))| **of != owner && *until > now);
         let sold = self.sold.keys().filter(|of| **of != owner).map(|of| self.kept(*of, now));
-        room.saturating_sub(others.map(|(_, (slots, _))| slots).sum::<u32>() + sold.sum::<u32>())
+        let others = others.map(|(_, (slots, _))| slots).sum::<u32>() + sold.sum::<u32>();
+        room.saturating_sub(others + u32::from(self.has_room(now)))
     }
 
     /// Places that the owner has bought, and that are kept for it.
@@ -124,10 +135,6 @@ impl Engaged {
 
 impl Runner {
     pub(super) fn reserved(&mut self, owner: NodeId, slots: u32, until: Time, cx: &mut Cx<'_, Self>) {
-        if owner != cx.me {
-            // A slot that was kept for whoever is found has found its owner.
-            self.released(cx.me, slots);
-        }
         if self.engaged.reserved.len() >= OWNERS && !self.engaged.reserved.contains_key(&owner) {
             return;
         }
@@ -203,7 +210,8 @@ impl Runner {
         let works =
             owner_state.is_some_and(|owner_state| owner_state.units > 0 || cx.now < owner_state.lingers);
         let engaged = &mut self.engaged;
-        if works || engaged.has_reserved(owner, cx.now) || engaged.kept(owner, cx.now) > 0 {
+        let reserved = engaged.reserved.get(&owner).is_some_and(|(_, until)| *until > cx.now);
+        if works || reserved || engaged.kept(owner, cx.now) > 0 {
             cx.set_timer(Timer::Disengage(owner), LINGER);
         } else {
             engaged.reserved.remove(&owner);
@@ -266,7 +274,8 @@ impl Runner {
         for owner in self.engaged.sold.keys() {
             *taken.entry(*owner).or_default() += self.engaged.kept(*owner, cx.now);
         }
-        let taken = taken.values().fold(0u32, |sum, slots| sum.saturating_add(*slots));
+        let room = u32::from(self.engaged.has_room(cx.now));
+        let taken = taken.values().fold(room, |sum, slots| sum.saturating_add(*slots));
         // Gifts fill the slots that are kept for them first. Slots that gifts take beyond those are for sale,
         // if they are free again soon: paid work goes first then.
         let gifts: u32 = self
@@ -286,12 +295,11 @@ impl Runner {
         }
         // A finder that nothing is paid through leads nobody here who would be sent away.
         let slots = if self.terms.takes_gifts() { slots } else { 0 };
-        let load = Some((slots, busy));
-        if load != self.engaged.told {
-            self.engaged.told.clone_from(&load);
-            if let Some((slots, busy)) = load {
-                cx.emit(Event::Load { slots, busy });
-            }
+        let load = Load { slots, busy, room };
+        if self.engaged.told.as_ref() != Some(&load) {
+            let Load { slots, busy, room } = load.clone();
+            self.engaged.told = Some(load);
+            cx.emit(Event::Load { slots, busy, room });
         }
     }
 }

@@ -214,10 +214,12 @@ pub enum Command {
     /// Rows of the table `Left` that an earlier life has written.
     Restore(Vec<(Vec<u8>, Bytes)>),
     Drain,
-    /// Hand on a unit, of none of these owners' jobs: another waits for its slot.
+    /// Hand on a unit, of none of these jobs: another waits for its slot.
     MakeRoom {
-        stay: BTreeSet<(NodeId, JobId)>,
+        stay: BTreeSet<JobId>,
     },
+    /// The slot that was kept for that has found its owner.
+    RoomUsed,
     /// Slots that count as busy without a unit.
     Occupy {
         owner: NodeId,
@@ -338,10 +340,11 @@ pub enum Event {
         to: NodeId,
         offer: Offer,
     },
-    /// Slots, and how many of them each owner keeps busy.
+    /// Slots, how many of them each owner keeps busy, and how many are kept for a scarce job.
     Load {
         slots: u32,
         busy: Vec<(NodeId, u32)>,
+        room: u32,
     },
     /// So many slots are free, and promised to nobody.
     Spare {
@@ -425,6 +428,7 @@ impl Protocol for Runner {
             Input::Command(Command::Restore(entries)) => self.restore(entries, cx),
             Input::Command(Command::Drain) => self.drain(cx),
             Input::Command(Command::MakeRoom { stay }) => self.make_room(&stay, cx),
+            Input::Command(Command::RoomUsed) => self.engaged.room = None,
             Input::Command(Command::Occupy { owner, slots }) => self.engaged.occupy(owner, slots),
             Input::Command(Command::Findable(findable)) => self.engaged.findable = findable,
             Input::Command(Command::Reserved { owner, slots, until }) => {

@@ -18,7 +18,8 @@ const RETURNED_MAX: usize = 1000;
 /// Nodes that are asked for a checkpoint; an owner names fewer.
 pub(super) const SOURCES_MAX: usize = 16;
 
-/// Attempts of a unit after which it makes no more room. Our choice: its owner may have lost nodes, too.
+/// Attempts of a unit after which it makes no more room. Our choice: three moves are enough, and nodes may have been lost,
+/// too.
 const ATTEMPTS: u32 = 4;
 
 /// Time for which its slot is kept. Our choice: to suspend it, and to claim the job that it makes room for.
@@ -211,23 +212,35 @@ impl Runner {
 
     /// Hands on the unit that began last: most of it is left, as far as anybody knows. Bought places are their buyers', and
     /// a unit that has been at many nodes has moved enough.
-    pub(super) fn make_room(&mut self, stay: &BTreeSet<(NodeId, JobId)>, cx: &mut Cx<'_, Self>) {
-        let is_stopping = |unit: &Unit| unit.progress.as_ref().is_some_and(|progress| progress.stop);
-        let is_kept = self.engaged.has_reserved(cx.me, cx.now);
-        if self.hands_on().is_some() || is_kept || self.units.values().any(is_stopping) {
+    pub(super) fn make_room(&mut self, stay: &BTreeSet<JobId>, cx: &mut Cx<'_, Self>) {
+        let here: u32 = self.owners.values().map(|owner_state| owner_state.unfinished()).sum();
+        // Others wait here for a slot, and would have it.
+        let is_crowded = here > self.slots;
+        if self.hands_on().is_some() || self.engaged.has_room(cx.now) || is_crowded {
             return;
         }
         let may_go = |id: &UnitId, unit: &Unit| {
             let is_gift = unit.price == Price(0) && !unit.paused && unit.attempt <= ATTEMPTS;
-            is_gift && !stay.contains(&(unit.owner, id.job))
+            is_gift && !stay.contains(&id.job)
         };
+        let progress =
+            |unit: &Unit| unit.progress.as_ref().map(|progress| (progress.stop, progress.immobile));
         let begun = self.units.iter().filter_map(|(id, unit)| match unit.state {
-            UnitState::Running { since, .. } if may_go(id, unit) => Some((since, *id)),
+            UnitState::Running { since, .. } if may_go(id, unit) => Some((since, *id, progress(unit))),
             _ => None,
         });
-        if let Some((_, unit)) = begun.max() {
-            // Nobody gets the slot but by way of the finder, not even the unit's own owner.
-            self.reserved(cx.me, 1, cx.now + ROOM, cx);
+        let (mut last, mut is_stopping) = (None, false);
+        for (since, id, progress) in begun {
+            let (stop, immobile) = progress.unwrap_or_default();
+            is_stopping |= stop;
+            if !immobile {
+                last = last.max(Some((since, id)));
+            }
+        }
+        if let Some((_, unit)) = last.filter(|_| !is_stopping) {
+            // Nobody gets the slot but who claims it for a job, not even the unit's own owner.
+            self.engaged.room = Some(cx.now + ROOM);
+            cx.set_timer_by(Timer::Disengage(cx.me), ROOM + Duration::from_millis(1));
             self.stop(unit, cx);
         }
     }

@@ -95,7 +95,8 @@ impl Runner {
         let window = target.min(self.config.limits.held_units);
         let room = (target + self.fetching(slots, unfinished)).saturating_sub(unfinished);
         let room = room.min(self.config.limits.held_units.saturating_sub(held));
-        let free = slots.saturating_sub(unfinished);
+        let kept = u32::from(self.engaged.has_room(cx.now));
+        let free = slots.saturating_sub(unfinished + kept);
         let memory_bytes = self.terms.memory_bytes;
         let (engaged, terms) = (&self.engaged, &self.terms);
         for (owner, owner_state) in self.owners.iter_mut().filter(|(_, owner_state)| owner_state.connected) {

@@ -31,8 +31,9 @@ const COUNTED: Duration = Duration::from_secs(120);
 /// All jobs end within this, or some never will. Our choice: five times the worst of the central schedulers.
 const PATIENCE: Duration = Duration::from_secs(20_000);
 
-/// Until the last results have reached their owners, and those are back.
-const LAST: Duration = Duration::from_secs(300);
+/// Until the last results have reached their owners, and those are back: a result that was lost with its node is
+/// computed again.
+const LAST: Duration = Duration::from_secs(3600);
 
 /// Time between two checkpoints where nodes come and go.
 const CHECKPOINT: Duration = Duration::from_secs(30);
@@ -236,12 +237,16 @@ impl<'a> Swarm<'a> {
             self.world.start(at);
             self.world.connect(at, 0);
         }
-        self.world.run_for(LAST);
-        let is_done = |(job, owner): &&(JobId, usize)| {
-            let node = self.world.lives(*owner).then(|| self.world.node(*owner));
+        let is_done = |(job, owner): &(JobId, usize), world: &World| {
+            let node = world.lives(*owner).then(|| world.node(*owner));
             node.and_then(|node| node.job(*job)).is_some_and(|job| job.state == JobState::Done)
         };
-        let done = self.submitted.iter().filter(is_done).count();
+        let end = self.world.now + LAST;
+        let mut done = 0;
+        while done < self.jobs && self.world.now < end {
+            self.world.run_for(Duration::from_secs(60));
+            done = self.submitted.iter().filter(|it| is_done(it, &self.world)).count();
+        }
         if done < self.jobs {
             self.wrong.push(format!("{} jobs have not ended", self.jobs - done));
         }

@@ -1,6 +1,6 @@
 //! Fate of the jobs of a workload among the product's own nodes, as engines tell it.
 
-use crate::engine::Ran;
+use crate::engine::{MIPS, Ran};
 use crate::experiment::Watch;
 use crate::matchmaking::Outcome;
 use crate::matchmaking::workload::{Workload, can};
@@ -26,7 +26,8 @@ pub(super) struct Play<'a> {
     /// By unit, its job and when it began where it runs.
     runs: BTreeMap<u64, (usize, Time)>,
     moved: u64,
-    /// Time of nodes whose fruit was lost with them, microseconds.
+    /// Fuel that units had used when they were lost with their nodes; and of it what was used again.
+    stood: BTreeMap<u64, u64>,
     lost: u64,
     pub(super) wrong: Vec<String>,
 }
@@ -47,6 +48,7 @@ impl<'a> Play<'a> {
             idle: Vec::new(),
             runs: BTreeMap::new(),
             moved: 0,
+            stood: BTreeMap::new(),
             lost: 0,
             wrong: Vec::new(),
         }
@@ -57,13 +59,16 @@ impl<'a> Play<'a> {
             Ran::Began { unit, fuel, argument: Some(job) } => {
                 self.began(time, at, (unit, fuel), job as usize);
             }
-            Ran::Stopped { unit, .. } => drop(self.busy(time, at, unit)),
-            Ran::Lost { unit, .. } | Ran::Killed { unit, .. } => {
-                self.lost += self.busy(time, at, unit).map_or(0, |(_, took)| took);
+            Ran::Stopped { unit, .. } => {
+                self.busy(time, at, unit);
+            }
+            Ran::Lost { unit, fuel } | Ran::Killed { unit, fuel } => {
+                self.busy(time, at, unit);
+                self.stood.insert(unit, fuel);
             }
             Ran::Ended { unit, .. } => {
                 self.ended.insert(at, time);
-                let Some((job, _)) = self.busy(time, at, unit) else { return };
+                let Some(job) = self.busy(time, at, unit) else { return };
                 self.over += usize::from(self.ends[job] == 0);
                 self.ends[job] += 1;
                 self.outcome.ended(self.workload, job, time.since(self.began).as_micros() as u64);
@@ -75,6 +80,7 @@ impl<'a> Play<'a> {
     fn began(&mut self, time: Time, at: usize, (unit, fuel): (u64, u64), job: usize) {
         let node = at - self.gateways;
         self.moved += u64::from(fuel > 0);
+        self.lost += self.stood.remove(&unit).map_or(0, |stood| stood.saturating_sub(fuel));
         if fuel == 0 && std::mem::replace(&mut self.started[job], true) && !self.churns {
             return self.wrong.push(format!("job {job} has started twice"));
         }
@@ -87,20 +93,19 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// The unit runs there no more: its job, and for how long it ran, microseconds.
-    fn busy(&mut self, time: Time, at: usize, unit: u64) -> Option<(usize, u64)> {
+    /// The unit runs there no more. Its job.
+    fn busy(&mut self, time: Time, at: usize, unit: u64) -> Option<usize> {
         let (job, since) = self.runs.remove(&unit)?;
-        let took = time.since(since).as_micros() as u64;
-        self.outcome.busy[at - self.gateways] += took;
-        Some((job, took))
+        self.outcome.busy[at - self.gateways] += time.since(since).as_micros() as u64;
+        Some(job)
     }
 
     pub(super) fn tell(&mut self, watch: &mut dyn Watch) {
         watch.say(&format!("units went on elsewhere {} times", self.moved));
         let again = self.ends.iter().map(|ends| u64::from(ends.saturating_sub(1))).sum::<u64>();
-        let lost = self.lost as f64 / self.outcome.busy.iter().sum::<u64>().max(1) as f64;
+        let lost = (self.lost / u64::from(MIPS)) as f64 / self.outcome.busy.iter().sum::<u64>().max(1) as f64;
         watch.say(&format!(
-            "{again} jobs ran to their end once more; {:.2} % of all time was lost",
+            "{again} jobs ran to their end once more; {:.2} % of all time was spent twice",
             lost * 100.0
         ));
         self.idle.sort_unstable();
