@@ -190,3 +190,15 @@ fn units_of_one_scarce_job_get_room_one_after_the_other() {
         assert_eq!(moved(&world), 3, "seed {seed}");
     }
 }
+
+#[test]
+fn a_scarce_job_gets_room_in_a_swarm_that_grows() {
+    for seed in 0..30 {
+        let (mut world, _) = full(seed, 2, nearest);
+        (2..NODES).for_each(|at| add(&mut world, at));
+        world.run_for(Duration::from_millis(1300 * seed));
+        let scarce = scarce(&mut world);
+        world.run_for(A_MINUTE * 3);
+        assert!(runs_at_the_rare_node(&world, scarce), "seed {seed}");
+    }
+}

@@ -16,6 +16,10 @@ pub(super) const JOBS: usize = 4096;
 /// Time after which a job that still waits is marked again, in case its meeting nodes are gone.
 const RENEW: Duration = Duration::from_secs(600);
 
+/// Pause until capable nodes are searched for again where none was found; each further one is twice as long, and no longer
+/// than [`RENEW`]. Our choice: a tree that forms knows its nodes after half a minute.
+const SEARCH: Duration = Duration::from_secs(10);
+
 /// Share of capable nodes, millionths, below which a job is marked at capable nodes too. Our choice, of a dozen
 /// settings that were tried in a model: a node that idles seldom looks where a scarce job is marked.
 const SCARCE: u32 = 300_000;
@@ -44,6 +48,9 @@ pub(super) struct Waiting {
     /// Where it is marked: at these meeting points, and at these nodes.
     meetings: Vec<u8>,
     capable: Vec<Contact>,
+    /// When capable nodes may be searched for again, and the pause until the next time.
+    search_at: Time,
+    pause: Duration,
 }
 
 impl Waiting {
@@ -85,9 +92,15 @@ impl Fitting {
             waiting.units = units;
             // Nodes have come that cannot run it, or some that can have gone.
             let is_scarce_now = asks.share < SCARCE && waiting.asks.share >= SCARCE;
+            let is_unknown = waiting.capable.is_empty() && cx.now >= waiting.search_at;
             (waiting.asks.nodes, waiting.asks.share) = (asks.nodes, asks.share.min(waiting.asks.share));
-            if is_scarce_now && !self.binds_early() {
+            if self.binds_early() {
+                return;
+            }
+            if is_scarce_now {
                 self.mark(job, cx);
+            }
+            if is_scarce_now || is_unknown {
                 self.mark_if_scarce(job, cx);
             }
             return;
@@ -99,7 +112,16 @@ impl Fitting {
         self.count_marked(&meetings, true);
         self.shares.begin(asks.submitter, asks.weight);
         let (since, before) = (cx.now, asks.age);
-        let waiting = Waiting { asks, units, since, before, meetings, capable: Vec::new() };
+        let waiting = Waiting {
+            asks,
+            units,
+            since,
+            before,
+            meetings,
+            capable: Vec::new(),
+            search_at: cx.now,
+            pause: SEARCH,
+        };
         self.waiting.insert(job, waiting);
         if self.binds_early() {
             return self.bind_early(job, cx);
@@ -110,9 +132,11 @@ impl Fitting {
 
     /// Marks the job at nodes that can run it, if those are few; else idle nodes find it.
     fn mark_if_scarce(&mut self, job: JobId, cx: &mut Fcx<'_>) {
-        let Some(waiting) = self.waiting.get(&job).filter(|waiting| waiting.asks.share < SCARCE) else {
+        let Some(waiting) = self.waiting.get_mut(&job).filter(|waiting| waiting.asks.share < SCARCE) else {
             return;
         };
+        waiting.search_at = cx.now + waiting.pause;
+        waiting.pause = (waiting.pause * 2).min(RENEW);
         let (needs, able) = (waiting.asks.needs, waiting.asks.able() as usize);
         let wanted = wanted(waiting.asks.share);
         match self.known.draw(&needs, (usize::from(wanted), able), cx) {
