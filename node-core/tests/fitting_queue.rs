@@ -1,6 +1,6 @@
 //! Swarms and jobs of the stories in which jobs with requirements queue up for nodes.
 
-use crate::far_guests::secret;
+use crate::rn_tree;
 use node_core::requires::Requires;
 use node_core::work::spec::{Find, JobSpec};
 use node_core::{Config, JobId};
@@ -19,15 +19,7 @@ fn slow(task: &Task) -> (Duration, Outcome) {
 
 /// A swarm of so many nodes, when it has settled.
 pub(crate) fn grown(seed: u64, nodes: usize, config: impl Fn(usize) -> Config) -> World {
-    let mut world = World::seed(seed).with(slow);
-    for at in 0..nodes {
-        world.add_keyed(config(at), &secret(at));
-        if at > 0 {
-            world.connect(at, 0);
-        }
-    }
-    world.run_for(A_MINUTE * 3);
-    world
+    rn_tree::grow(World::seed(seed).with(slow), nodes, config)
 }
 
 /// Jobs of one unit; every `nth` is for fast nodes only.

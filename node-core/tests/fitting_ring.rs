@@ -47,6 +47,12 @@ fn waiting(seed: u64) -> (World, JobId) {
     (world, job)
 }
 
+fn ends_at_fast_nodes(world: &mut World, job: JobId, units: u32) {
+    let runners = fitting::runners(world, job, units);
+    assert!(runners.iter().all(|at| is_fast(*at)), "seed {}: {runners:?}", world.seed);
+    world.assert_all_right(job, units);
+}
+
 fn add_who_can(world: &mut World) -> usize {
     let at = world.nodes.len();
     world.add_keyed(Config { power: 9000, ..config(at) }, &secret(at));
@@ -60,9 +66,7 @@ fn each_unit_on_the_ring_runs_where_its_job_requires() {
         let mut world = rn_tree::grown(seed, NODES, config);
         let job = submit(&mut world, 40, fast());
         world.run_until(A_MINUTE, "the ring has the units", |w| owners(w, job).len() >= 3);
-        let runners = fitting::runners(&mut world, job, 40);
-        assert!(runners.iter().all(|at| is_fast(*at)), "seed {seed}: {runners:?}");
-        world.assert_all_right(job, 40);
+        ends_at_fast_nodes(&mut world, job, 40);
         world.run_for(Duration::from_secs(30));
         assert_eq!(marks(&world), 0, "seed {seed}: nothing is left of it");
     }
@@ -103,8 +107,6 @@ fn owners_and_run_nodes_that_are_lost_cost_time_and_nothing_else() {
         world.run_until(A_MINUTE, "owners are known", |w| owners(w, job).len() >= 2);
         let owner = owners(&world, job).into_iter().find(|at| !is_fast(*at));
         owner.into_iter().chain([4]).for_each(|at| world.crash(at));
-        let runners = fitting::runners(&mut world, job, 60);
-        assert!(runners.iter().all(|at| is_fast(*at)), "seed {seed}: {runners:?}");
-        world.assert_all_right(job, 60);
+        ends_at_fast_nodes(&mut world, job, 60);
     }
 }

@@ -38,11 +38,9 @@ fn add_as(world: &mut World, at: usize, config: Config) {
     }
 }
 
-/// So many nodes all of which run units of a job.
+/// A swarm of that size, each runner of which runs a unit of a job.
 fn full(seed: u64, nodes: usize, common: fn(&mut World, u32) -> JobSpec) -> (World, JobId) {
-    let mut world = World::seed(seed).with(long);
-    (0..nodes).for_each(|at| add(&mut world, at));
-    world.run_for(A_MINUTE * 3);
+    let mut world = rn_tree::grow(World::seed(seed).with(long), nodes, config);
     let common = common(&mut world, nodes as u32 - 1);
     let job = world.submit(0, common);
     world.run_until(A_MINUTE, "all nodes are busy", |w| begun(w) == nodes - 1);
@@ -129,9 +127,7 @@ fn a_unit_that_cannot_be_suspended_is_waited_for() {
 
 #[test]
 fn a_unit_stays_where_a_slot_is_free() {
-    let mut world = World::seed(3).with(long);
-    (0..NODES).for_each(|at| add(&mut world, at));
-    world.run_for(A_MINUTE * 3);
+    let mut world = rn_tree::grow(World::seed(3).with(long), NODES, config);
     let common = world.sweep(0, 4);
     let common = world.submit(0, common);
     let scarce = scarce(&mut world);

@@ -33,7 +33,11 @@ fn swarm(seed: u64) -> World {
 
 /// A swarm of so many nodes, when its trees stand.
 pub(crate) fn grown(seed: u64, nodes: usize, config: fn(usize) -> Config) -> World {
-    let mut world = World::seed(seed);
+    grow(World::seed(seed), nodes, config)
+}
+
+/// The world with so many nodes, when their trees stand.
+pub(crate) fn grow(mut world: World, nodes: usize, config: impl Fn(usize) -> Config) -> World {
     for at in 0..nodes {
         world.add_keyed(config(at), &secret(at));
         if at > 0 {

@@ -2,7 +2,6 @@
 //! too, whom nobody can tell anything but by way of it.
 
 use super::message::{Claim, Line, Message, Share, ToMeeting, ToOwner};
-use super::room::Scarcities;
 use super::{Event, Fcx, Fitting, Timer, marks, urgency};
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
@@ -52,8 +51,6 @@ pub(super) struct Idle {
     known: Vec<(Line, Time)>,
     /// The last jobs whose owners found this node unfit, and when.
     unfit: VecDeque<(NodeId, JobId, Time)>,
-    /// Scarcity of the jobs that run here; a guest's is not read.
-    pub(super) scarcities: Scarcities,
     look: Option<Look>,
     /// Meeting points where this node is parked, and until when.
     parked: BTreeMap<u8, Time>,
@@ -389,9 +386,9 @@ impl Fitting {
         if units > 0 {
             idle.in_vain = 0;
             *idle.kept.entry(from).or_default() += units;
-            idle.scarcities.put(&line, bonus_ms, now);
             cx.set_timer(Timer::Kept(who, from), KEPT);
             if is_own {
+                self.scarcities.put(&line, bonus_ms, now);
                 cx.emit(Event::Reserved { owner: from, slots: units, until: now + KEPT });
             }
         } else if let Some(look) = &mut idle.look {
@@ -478,7 +475,6 @@ impl Fitting {
     pub(super) fn check_idle(&self) {
         for idle in std::iter::once(&self.own).chain(self.guests.values()) {
             assert!(idle.look.as_ref().is_none_or(|look| look.lines.len() <= LINES), "lines are bounded");
-            idle.scarcities.check();
         }
     }
 }

@@ -48,6 +48,7 @@ use idle::Idle;
 use known::Known;
 use marks::{Marks, Parked};
 use meetings::{MEETINGS, Meetings};
+use room::Scarcities;
 use shares::Shares;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -79,6 +80,8 @@ pub struct Fitting {
     searches: UnderWay<JobId>,
     known: Known,
     own: Idle,
+    /// Scarcity of the jobs that run at this node.
+    scarcities: Scarcities,
     /// Slots of guests, for which this node looks.
     guests: BTreeMap<NodeId, Idle>,
     marks: Marks,
@@ -290,6 +293,7 @@ impl Protocol for Fitting {
         self.marks.check();
         self.parked.check();
         self.known.check();
+        self.scarcities.check();
         self.check_idle();
     }
 }

@@ -106,13 +106,13 @@ impl Fitting {
         }
     }
 
-    /// So many millionths of the nodes can run it, as this node knows.
+    /// Units make room for it if few nodes can run it: millionths `share`, as this node knows.
     pub(super) fn make_room(&mut self, owner: NodeId, job: JobId, share: u32, cx: &mut Fcx<'_>) {
         let Some((_, since)) = self.marks.needs_of(owner, job) else { return };
         let bonus_ms = bonus_ms(share);
         if bonus_ms >= STEP_MS {
             let waited_ms = u64::try_from(super::marks::millis(cx.now) - since).unwrap_or_default();
-            cx.emit(Event::MakeRoom { stay: self.own.scarcities.stay(bonus_ms, waited_ms, cx.now) });
+            cx.emit(Event::MakeRoom { stay: self.scarcities.stay(bonus_ms, waited_ms, cx.now) });
         }
     }
 }

@@ -203,13 +203,13 @@ impl Fitting {
         }
         let Some(waiting) = self.waiting.get_mut(&job) else { return };
         let Asks { nodes, share, .. } = waiting.asks;
-        let are_all = searched && found.len() < usize::from(wanted(share)) && nodes > 0;
-        if are_all {
-            // That says more than an estimate.
-            waiting.asks.share = (found.len() as f64 / f64::from(nodes) * 1e6) as u32;
-        }
+        let are_all = searched && found.len() < usize::from(wanted(share));
+        let those = (found.len() as f64 / f64::from(nodes.max(1)) * 1e6) as u32;
+        // All of them say more than an estimate, and some of them that there are as many.
+        waiting.asks.share = if are_all && nodes > 0 { those } else { share.max(those) };
+        let has_changed = waiting.asks.share != share;
         self.mark_with(job, at, cx);
-        if are_all {
+        if has_changed {
             self.mark(job, cx);
         }
     }

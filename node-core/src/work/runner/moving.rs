@@ -216,28 +216,22 @@ impl Runner {
         let here: u32 = self.owners.values().map(|owner_state| owner_state.unfinished()).sum();
         // Others wait here for a slot, and would have it.
         let is_crowded = here > self.slots;
-        if self.hands_on().is_some() || self.engaged.has_room(cx.now) || is_crowded {
+        let progress =
+            |unit: &Unit| unit.progress.as_ref().map(|it| (it.stop, it.immobile)).unwrap_or_default();
+        let is_stopping = |unit: &Unit| matches!(unit.state, UnitState::Running { .. }) && progress(unit).0;
+        let frees_one = self.engaged.has_room(cx.now) || self.units.values().any(is_stopping);
+        if self.hands_on().is_some() || is_crowded || frees_one {
             return;
         }
         let may_go = |id: &UnitId, unit: &Unit| {
             let is_gift = unit.price == Price(0) && !unit.paused && unit.attempt <= ATTEMPTS;
-            is_gift && !stay.contains(&id.job)
+            is_gift && !progress(unit).1 && !stay.contains(&id.job)
         };
-        let progress =
-            |unit: &Unit| unit.progress.as_ref().map(|progress| (progress.stop, progress.immobile));
         let begun = self.units.iter().filter_map(|(id, unit)| match unit.state {
-            UnitState::Running { since, .. } if may_go(id, unit) => Some((since, *id, progress(unit))),
+            UnitState::Running { since, .. } if may_go(id, unit) => Some((since, *id)),
             _ => None,
         });
-        let (mut last, mut is_stopping) = (None, false);
-        for (since, id, progress) in begun {
-            let (stop, immobile) = progress.unwrap_or_default();
-            is_stopping |= stop;
-            if !immobile {
-                last = last.max(Some((since, id)));
-            }
-        }
-        if let Some((_, unit)) = last.filter(|_| !is_stopping) {
+        if let Some((_, unit)) = begun.max() {
             // Nobody gets the slot but who claims it for a job, not even the unit's own owner.
             self.engaged.room = Some(cx.now + ROOM);
             cx.set_timer_by(Timer::Disengage(cx.me), ROOM + Duration::from_millis(1));
