@@ -37,12 +37,16 @@ fn marks(world: &World) -> usize {
 }
 
 /// Nobody can run it; its owners are known, and have marked it.
-fn waiting(seed: u64) -> (World, JobId) {
+fn waiting(seed: u64, units: u32, owned_by: usize) -> (World, JobId) {
     let mut world = rn_tree::grown(seed, NODES, config);
     let rare = Requires { speed: 9_000_000_000, ..Requires::default() };
-    let job = submit(&mut world, 12, rare);
+    let job = submit(&mut world, units, rare);
     world.run_for(A_MINUTE);
-    assert!(!world.is_over(job) && owners(&world, job).len() >= 3, "seed {seed}: {:?}", owners(&world, job));
+    assert!(
+        !world.is_over(job) && owners(&world, job).len() >= owned_by,
+        "seed {seed}: {:?}",
+        owners(&world, job)
+    );
     assert!(marks(&world) >= owners(&world, job).len(), "seed {seed}: each owner marks it");
     (world, job)
 }
@@ -74,7 +78,7 @@ fn each_unit_on_the_ring_runs_where_its_job_requires() {
 
 #[test]
 fn a_job_on_the_ring_that_no_node_can_run_says_so() {
-    let (mut world, job) = waiting(1);
+    let (mut world, job) = waiting(1, 12, 3);
     let view = world.node(0).job(job).unwrap();
     assert!(view.reason.contains("none of the 12 nodes of the swarm has"), "{}", view.reason);
     let units = world.node(0).units(job, 0, 100).unwrap();
@@ -89,13 +93,29 @@ fn a_job_on_the_ring_that_no_node_can_run_says_so() {
 #[test]
 fn units_that_wait_when_their_owner_is_lost_are_claimed_from_the_next() {
     for seed in 0..5 {
-        let (mut world, job) = waiting(seed);
+        let (mut world, job) = waiting(seed, 12, 3);
         let lost: Vec<usize> = owners(&world, job).into_iter().take(2).collect();
         lost.iter().for_each(|at| world.crash(*at));
         world.run_for(Duration::from_secs(2));
         let who = add_who_can(&mut world);
         assert_eq!(fitting::runners(&mut world, job, 12), [who], "seed {seed}: without {lost:?}");
         world.assert_all_right(job, 12);
+    }
+}
+
+#[test]
+fn a_unit_whose_owner_is_lost_is_as_old_at_the_next() {
+    for seed in 0..5 {
+        let (mut world, job) = waiting(seed, 1, 1);
+        let lost = *owners(&world, job).first().expect("it is known");
+        world.crash(lost);
+        let is_owned = |w: &World| owners(w, job).into_iter().any(|at| at != lost);
+        world.run_until(A_MINUTE, "another owns it", is_owned);
+        let owner = *owners(&world, job).first().expect("it is known");
+        let wait = |w: &World| w.node(owner).fitting().and_then(|it| it.view(job));
+        world.run_until(A_MINUTE, "it waits there", |w| wait(w).is_some());
+        let age = wait(&world).map(|it| it.age);
+        assert!(age.is_some_and(|age| age >= A_MINUTE), "seed {seed}: {age:?}");
     }
 }
 

@@ -312,6 +312,7 @@ fn delegated_examples() -> Vec<Message> {
             sweep_first: Some(3),
             priority: -1,
             max_retries: 2,
+            submitted_ms: 1_700_000_000_000,
             requires: Some(Box::new(requires())),
         };
         Box::new(part)

@@ -138,7 +138,7 @@ impl Fitting {
     pub(super) fn of(node: &Node, job: JobId) -> Option<Fitting> {
         let spec = node.job_spec(job).filter(|spec| spec.find == Find::Fitting)?;
         let view = node.fitting().and_then(|fitting| fitting.view(job));
-        let waits = view.map(|View { nodes, able, meetings, running, weight, capable }| Waits {
+        let waits = view.map(|View { nodes, able, meetings, running, weight, capable, .. }| Waits {
             nodes,
             able,
             meetings,

@@ -36,6 +36,8 @@ pub struct Part {
     pub sweep_first: Option<u64>,
     pub priority: i32,
     pub max_retries: u32,
+    /// When the job was submitted, by the origin's clock: milliseconds since 1970, or 0 if it has none.
+    pub submitted_ms: u64,
     /// Requirements on nodes, if the job is fitted to nodes.
     pub requires: Option<Box<Requires>>,
 }

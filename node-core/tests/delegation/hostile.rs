@@ -45,6 +45,7 @@ fn a_forged_takeover_is_refused() {
         sweep_first: Some(0),
         priority: 0,
         max_retries: 0,
+        submitted_ms: 0,
         requires: None,
     };
     let delegated = Delegated {
@@ -226,6 +227,7 @@ fn descriptions_of_others_units_fill_no_memory() {
         sweep_first: None,
         priority: 0,
         max_retries: 0,
+        submitted_ms: 0,
         requires: None,
     };
     let job = JobId([9; 16]);
@@ -282,6 +284,7 @@ fn urgent(world: &mut World, at: usize, origin: NodeId) -> Part {
         sweep_first: Some(0),
         priority: 1000,
         max_retries: 0,
+        submitted_ms: 0,
         requires: None,
     }
 }

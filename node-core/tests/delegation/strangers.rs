@@ -37,6 +37,7 @@ fn part(world: &mut World, stranger: usize, origin: NodeId) -> Part {
         sweep_first: Some(0),
         priority: 0,
         max_retries: 0,
+        submitted_ms: 0,
         requires: None,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Asks, Fitting};
 use crate::ids::{JobId, NodeId};
+use std::time::Duration;
 
 /// Standing of a job that waits for nodes that have what it requires.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub struct View {
     /// it began to wait.
     pub nodes: u32,
     pub able: u32,
+    /// Time from the job's submission until its units began to wait here.
+    pub age: Duration,
     /// Meeting nodes where it is marked, as far as they are known.
     pub meetings: Vec<NodeId>,
     /// Units that run for its submitter, and the submitter's weight.
@@ -28,8 +31,8 @@ impl Fitting {
         let mut meetings: Vec<NodeId> = at.map(|(_, contact)| contact.id).collect();
         meetings.dedup();
         let capable = waiting.capable().iter().map(|contact| contact.id).collect();
-        let Asks { submitter, weight, .. } = *waiting.asks();
+        let Asks { submitter, weight, age, .. } = *waiting.asks();
         let running = self.shares.running(submitter);
-        Some(View { nodes, able, meetings, running, weight, capable })
+        Some(View { nodes, able, age, meetings, running, weight, capable })
     }
 }

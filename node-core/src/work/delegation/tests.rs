@@ -54,6 +54,7 @@ fn part_of(origin: u8) -> Part {
         sweep_first: Some(0),
         priority: 0,
         max_retries: 0,
+        submitted_ms: 0,
         requires: None,
     }
 }

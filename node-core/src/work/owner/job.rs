@@ -122,7 +122,7 @@ impl Job {
     /// A job of another gateway, without units yet.
     pub(super) fn of_another(part: Part) -> Job {
         let spec = spec_of(&part, Units::List(Vec::new()));
-        let mut job = Job::new(spec, part.origin.id, 0, [0; 32]);
+        let mut job = Job::new(spec, part.origin.id, part.submitted_ms, [0; 32]);
         job.phase = Phase::Active;
         let Part { origin, sweep_first, .. } = part;
         job.foreign = Some(Box::new(Foreign { origin, sweep_first, units: BTreeMap::new() }));
@@ -260,6 +260,7 @@ impl Jobs for BTreeMap<JobId, Job> {
             sweep_first: job.sweep_first(),
             priority: job.spec.priority,
             max_retries: job.spec.max_retries,
+            submitted_ms: job.submitted_ms,
             requires: (job.spec.find == Find::Fitting).then(|| job.spec.requires.clone()),
         })
     }
