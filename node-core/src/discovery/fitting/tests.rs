@@ -1,14 +1,16 @@
 //! Stories of one node, message by message.
 
-use super::{Command, Event, Fitting, Line, Message, Share, ToMeeting, ToNode, ToOwner};
+use super::waiting::bonus_ms;
+use super::{Asks, Command, Event, Fitting, Line, Message, Share, Timer, ToMeeting, ToNode, ToOwner};
 use crate::address::{Contact, Ip};
-use crate::capability::Capability;
+use crate::capability::{Candidate, Capability};
 use crate::ids::{JobId, NodeId};
 use crate::peers::Peers;
 use crate::protocol::{Effect, Input, InputOf, Machine, Rng};
-use crate::requires::{Binding, Properties, Stated};
+use crate::requires::{Binding, Properties, Requires, Stated};
 use crate::time::Time;
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 const ME: NodeId = NodeId([1; 32]);
 const MEETING: NodeId = NodeId([2; 32]);
@@ -17,13 +19,17 @@ fn contact(id: NodeId) -> Contact {
     Contact { ip: Ip([7; 16]), id, port: 4001 }
 }
 
-/// A node with a free slot, and the claims that it has sent.
+/// A node with a free slot, and what it has sent.
 struct Idler {
     machine: Machine<Fitting>,
     peers: Peers,
     now: Time,
     seeks: Vec<u8>,
     claims: Vec<(NodeId, JobId)>,
+    /// Searches for capable nodes that have no answer yet.
+    searches: Vec<u64>,
+    /// How much older its jobs count, as its last mark at a meeting node says.
+    bonus_ms: u32,
 }
 
 impl Idler {
@@ -32,8 +38,9 @@ impl Idler {
         let stated =
             Stated { capability: Capability::default(), properties: Box::new(Properties::default()) };
         let machine = Machine::new(Fitting::new(stated, Binding::Pull), Rng::from_seed([0; 32]));
+        let (peers, now) = (Peers::new(), Time(1_000_000));
         let mut idler =
-            Idler { machine, peers: Peers::new(), now: Time(1_000_000), seeks: vec![], claims: vec![] };
+            Idler { machine, peers, now, seeks: vec![], claims: vec![], searches: vec![], bonus_ms: 0 };
         idler.step(Input::Command(Command::Me(Some(contact(ME)))));
         idler.step(Input::Command(Command::Load { slots: 1, busy: vec![] }));
         idler
@@ -46,6 +53,7 @@ impl Idler {
                     let owner = Some(contact(MEETING));
                     self.step(Input::Command(Command::Located { number, owner }));
                 }
+                Effect::Emit(Event::Search { number, .. }) => self.searches.push(number),
                 Effect::Send { to, message } => self.sent(to, message),
                 _ => {}
             }
@@ -55,9 +63,34 @@ impl Idler {
     fn sent(&mut self, to: NodeId, message: Message) {
         match message {
             Message::ToMeeting(ToMeeting::Seek { meeting, .. }) => self.seeks.push(meeting),
+            Message::ToMeeting(ToMeeting::Mark(mark)) if mark.meeting.is_some() => {
+                self.bonus_ms = mark.bonus_ms
+            }
             Message::ToOwner(ToOwner::Claim(claim)) => self.claims.push((to, claim.job)),
             _ => {}
         }
+    }
+
+    /// A unit of its own job waits, and it believes that none of 100 nodes can run it.
+    fn wants(&mut self) {
+        let asks = Asks {
+            needs: Capability::default(),
+            requires: Box::new(Requires::default()),
+            submitter: ME,
+            weight: 1,
+            age: Duration::ZERO,
+            nodes: 100,
+            share: 0,
+        };
+        self.step(Input::Command(Command::Want { job: JobId([3; 16]), asks, units: 1 }));
+    }
+
+    /// A search has found so many; `searched`: of all nodes.
+    fn found(&mut self, nodes: u8, searched: bool) {
+        let number = self.searches.pop().expect("it searches");
+        let one = |id| Candidate { at: contact(NodeId([id; 32])).into(), capability: Capability::default() };
+        let found = (10..10 + nodes).map(one).collect();
+        self.step(Input::Command(Command::Capable { number, found, searched }));
     }
 
     /// All meeting nodes that it has asked know of these jobs.
@@ -93,4 +126,21 @@ fn an_owner_that_always_says_that_others_are_more_urgent_keeps_nobody_idle() {
         [8, 8, 8, 9],
         "the third claim is without a bound: who gives nothing then has nothing"
     );
+}
+
+#[test]
+fn a_search_that_finds_some_corrects_one_that_found_none_and_estimates() {
+    let mut owner = Idler::new();
+    owner.wants();
+    owner.found(0, true);
+    assert_eq!(owner.bonus_ms, bonus_ms(0), "nobody can run it, as far as is known");
+    owner.now = owner.now + Duration::from_secs(20);
+    owner.wants();
+    owner.found(2, false);
+    assert_eq!(owner.bonus_ms, bonus_ms(20_000), "two of a hundred can");
+    owner.bonus_ms = 0;
+    owner.now = owner.now + Duration::from_secs(700);
+    owner.wants();
+    owner.step(Input::Timer(Timer::Renew(JobId([3; 16]))));
+    assert_eq!(owner.bonus_ms, bonus_ms(20_000), "an estimate says less");
 }

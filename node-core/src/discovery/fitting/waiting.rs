@@ -51,6 +51,8 @@ pub(super) struct Waiting {
     /// When capable nodes may be searched for again, and the pause until the next time.
     search_at: Time,
     pause: Duration,
+    /// Millionths of the nodes that searches have found: no estimate is believed that says less.
+    found: u32,
 }
 
 impl Waiting {
@@ -93,7 +95,8 @@ impl Fitting {
             // Nodes have come that cannot run it, or some that can have gone.
             let is_scarce_now = asks.share < SCARCE && waiting.asks.share >= SCARCE;
             let is_unknown = waiting.capable.is_empty() && cx.now >= waiting.search_at;
-            (waiting.asks.nodes, waiting.asks.share) = (asks.nodes, asks.share.min(waiting.asks.share));
+            let share = asks.share.min(waiting.asks.share).max(waiting.found);
+            (waiting.asks.nodes, waiting.asks.share) = (asks.nodes, share);
             if self.binds_early() {
                 return;
             }
@@ -121,6 +124,7 @@ impl Fitting {
             capable: Vec::new(),
             search_at: cx.now,
             pause: SEARCH,
+            found: 0,
         };
         self.waiting.insert(job, waiting);
         if self.binds_early() {
@@ -204,7 +208,8 @@ impl Fitting {
         let Some(waiting) = self.waiting.get_mut(&job) else { return };
         let Asks { nodes, share, .. } = waiting.asks;
         let are_all = searched && found.len() < usize::from(wanted(share));
-        let those = (found.len() as f64 / f64::from(nodes.max(1)) * 1e6) as u32;
+        let those = (found.len() as f64 / f64::from(nodes.max(1)) * 1e6).min(1e6) as u32;
+        waiting.found = waiting.found.max(those);
         // All of them say more than an estimate, and some of them that there are as many.
         waiting.asks.share = if are_all && nodes > 0 { those } else { share.max(those) };
         let has_changed = waiting.asks.share != share;
