@@ -14,6 +14,11 @@ use std::panic::AssertUnwindSafe;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
+/// Longest text of a problem, and longest name of a field in it, bytes: both may repeat what a request said. Our choice: a
+/// screen of text.
+const DETAIL_MAX: usize = 2000;
+const FIELD_MAX: usize = 200;
+
 /// Why a request was not fulfilled (RFC 9457).
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct Problem {
@@ -120,12 +125,26 @@ impl From<SubmitError> for Problem {
     }
 }
 
+/// The beginning of the text, if it is longer than `most` bytes.
+fn bounded(text: Cow<'static, str>, most: usize) -> Cow<'static, str> {
+    if text.len() <= most {
+        return text;
+    }
+    let cut = text.floor_char_boundary(most);
+    format!("{}…", &text[..cut]).into()
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(&self)).into_response();
+        let bounded = Problem {
+            detail: bounded(self.detail, DETAIL_MAX),
+            field: self.field.map(|field| bounded(field.into(), FIELD_MAX).into_owned()),
+            ..self
+        };
+        let mut response = (bounded.status, Json(&bounded)).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, PROBLEM_JSON);
-        if self.status == StatusCode::UNAUTHORIZED {
+        if bounded.status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"manyhands\""));
         }
         response
@@ -161,4 +180,19 @@ pub(super) async fn cover(request: Request, next: Next) -> Response {
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.extend(problem.headers);
     Response::from_parts(parts, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_problem_repeats_the_beginning_of_what_was_said_and_no_more() {
+        let long = "ä".repeat(1 << 20);
+        let response = Problem::field(long.clone(), format!("{long} is no key")).into_response();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(body.len() < 3000, "{} bytes", body.len());
+        let said: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert!(said["field"].as_str().is_some_and(|field| field.ends_with("ä…")), "{said}");
+    }
 }
