@@ -82,8 +82,9 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad =
-            || format!("{text:?} is no size: write bytes, or a number with KiB, MiB, GiB, kB, MB or GB");
+        let bad = || {
+            format!("{text:?} is no size: write bytes, or a number with KiB, MiB, GiB, TiB, kB, MB, GB or TB")
+        };
         let (number, unit) = split(text.trim()).ok_or_else(bad)?;
         // A bare K, M or G means what it means to `docker`, `ulimit` and HTCondor: powers of two.
         let unit = match unit.to_ascii_lowercase().as_str() {
@@ -91,9 +92,11 @@ impl FromStr for Size {
             "k" | "kib" => 1 << 10,
             "m" | "mib" => 1 << 20,
             "g" | "gib" => 1 << 30,
+            "t" | "tib" => 1 << 40,
             "kb" => 1_000,
             "mb" => 1_000_000,
             "gb" => 1_000_000_000,
+            "tb" => 1_000_000_000_000,
             _ => return Err(bad()),
         };
         scaled(number, unit).map(Size).ok_or_else(bad)
