@@ -271,7 +271,7 @@ impl UpLayer {
         };
         properties.check().map_err(|e| format!("--label: {e}"))?;
         let submitters = self.submitter.unwrap_or_default();
-        let submitters = submitters.iter().map(|text| submitter(text)).collect::<Result<_, _>>()?;
+        let submitters = weights(&submitters)?;
         let name = self.name.unwrap_or_else(host_name);
         if name.len() > MAX_NAME || name.chars().any(char::is_control) {
             return Err(format!("the name {name:?} is not fit to show: at most {MAX_NAME} bytes of text"));
@@ -384,6 +384,17 @@ pub(crate) struct UpConfig {
 const WEIGHTS: std::ops::RangeInclusive<u16> = 1..=1000;
 
 /// A node that an operator names, 64 hexadecimal digits, and its weight: 1 unless one is named.
+fn weights(texts: &[String]) -> Result<BTreeMap<NodeId, u16>, String> {
+    let mut weights = BTreeMap::new();
+    for text in texts {
+        let (submitter, weight) = submitter(text)?;
+        if weights.insert(submitter, weight).is_some() {
+            return Err(format!("--submitter: {} is there twice; give it one weight", submitter.short()));
+        }
+    }
+    Ok(weights)
+}
+
 fn submitter(text: &str) -> Result<(NodeId, u16), String> {
     let (id, weight) = text.split_once('=').map_or((text, None), |(id, weight)| (id, Some(weight)));
     let id = id.parse().map_err(|e| {
@@ -556,6 +567,9 @@ mod tests {
         assert!(
             refused(gateway("bob")).contains("--submitter") && gateway(&"ab".repeat(32)).settle().is_ok()
         );
+        let twice = ["=3", "=4"].map(|weight| "ab".repeat(32) + weight).to_vec();
+        let twice = UpLayer { gateway: Some(true), submitter: Some(twice), ..UpLayer::default() };
+        assert!(refused(twice).contains("twice"));
         assert!(refused(UpLayer { name: Some("x".repeat(65)), ..worker.clone() }).contains("64 bytes"));
         let same = UpLayer { p2p_port: Some(7), ws_port: Some(7), ..worker };
         assert!(refused(same).contains("both 7"));
