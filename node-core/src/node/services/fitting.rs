@@ -182,7 +182,7 @@ impl Node {
             return Some(Estimate { nodes: whole.nodes(), share: whole.share(needs), is_whole: true });
         }
         let can = self.state::<Can>()?;
-        Some(Estimate { nodes: can.nodes(), share: can.share(needs)?, is_whole: false })
+        Some(Estimate { nodes: can.nodes(), share: can.share(needs)?, is_whole: can.knows_all() })
     }
 
     /// Has units of a job wait for nodes that cover its needs.

@@ -221,6 +221,11 @@ impl Can {
         Some(self.member.as_ref()?.sample.share(needs))
     }
 
+    /// Whether the sample has all nodes of which word has come.
+    pub fn knows_all(&self) -> bool {
+        self.member.as_ref().is_some_and(|member| member.sample.is_whole())
+    }
+
     fn command(&mut self, command: Command, cx: &mut Ccx<'_>) {
         match command {
             Command::Ring(place) => self.stand(place, cx),

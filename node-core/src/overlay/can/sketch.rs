@@ -93,12 +93,18 @@ impl Sample {
         }
     }
 
+    /// Whether it has all nodes, as far as word of them has come.
+    pub(super) fn is_whole(&self) -> bool {
+        self.0.len() < SAMPLE
+    }
+
     /// Share of the nodes that cover these needs, 0.0 to 1.0, to within a tenth or so. At least half a node of the
-    /// sample: rare nodes may be outside it.
+    /// sample, unless it has all: rare nodes may be outside it.
     pub(super) fn share(&self, needs: &Capability) -> f64 {
         let all = self.0.len().max(1) as f64;
         let capable = self.0.iter().filter(|(one, _)| one.capability.covers(needs)).count() as f64;
-        (capable / all).max(0.5 / all)
+        let least = if self.is_whole() { 0.0 } else { 0.5 };
+        capable.max(least) / all
     }
 }
 
@@ -137,7 +143,10 @@ mod tests {
         let all = sample(0..1_000, now);
         let needs = Capability { memory: 5, ..Capability::default() };
         assert!((all.share(&needs) - 0.5).abs() < 0.25);
-        assert!(all.share(&Capability { memory: 50, ..needs }) > 0.0);
+        let none = Capability { memory: 50, ..needs };
+        assert!(all.share(&none) > 0.0, "one may be outside it");
+        let few = sample(0..10, now);
+        assert_eq!((few.is_whole(), few.share(&needs), few.share(&none)), (true, 0.5, 0.0));
     }
 
     #[test]

@@ -59,9 +59,10 @@ impl Summary {
         if !self.may_cover(needs) {
             return 0.0;
         }
-        let capable = self.sample.iter().filter(|(_, one)| one.covers(needs)).count();
-        let least = 0.5 / self.sample.len().max(1) as f64;
-        (capable as f64 / self.sample.len().max(1) as f64).max(least)
+        let capable = self.sample.iter().filter(|(_, one)| one.covers(needs)).count() as f64;
+        let has_all = self.sample.len() >= self.nodes as usize;
+        let least = if has_all { 0.0 } else { 0.5 };
+        capable.max(least) / self.sample.len().max(1) as f64
     }
 
     /// Whether a correct node could have said it.
@@ -160,6 +161,10 @@ mod tests {
         summary.add(&Summary::of(node(50), more));
         assert_eq!(summary.most, [more]);
         assert!(summary.share(&more) > 0.0, "the one node may be outside the sample");
+        let mut three = Summary::of(node(0), Capability { memory: 40, ..one });
+        (1..3).for_each(|at| three.add(&Summary::of(node(at), more)));
+        let both = Capability { memory: 40, ..more };
+        assert_eq!((three.share(&more), three.share(&both)), (2.0 / 3.0, 0.0), "all of them are in it");
     }
 
     #[test]
