@@ -62,6 +62,11 @@ impl<K: Copy + Ord> Backoff<K> {
         self.failing.remove(&key);
     }
 
+    /// It is left alone no more, if that was by no fault of its own.
+    pub fn take_up(&mut self, key: K) {
+        self.failing.retain(|known, failing| *known != key || failing.times > 0);
+    }
+
     /// Whether it is to be left alone now.
     pub fn contains(&self, key: K, now: Time) -> bool {
         self.failing.get(&key).is_some_and(|failing| failing.until > now)

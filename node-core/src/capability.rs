@@ -50,14 +50,24 @@ pub struct Candidate {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Words(pub u64);
 
+/// A word, for whom one of 64 bits is too little: another has the same number once in 4 billion. Never 0.
+pub fn number_of(key: &str, value: &str) -> u32 {
+    let hash = hash_of(key, value);
+    u32::from_le_bytes([hash[1], hash[2], hash[3], hash[4]]).max(1)
+}
+
+fn hash_of(key: &str, value: &str) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("manyhands 2026-11 word of a capability");
+    // The length keeps `a = bc` and `ab = c` apart.
+    hasher.update(&(key.len() as u64).to_le_bytes()).update(key.as_bytes()).update(value.as_bytes());
+    *hasher.finalize().as_bytes()
+}
+
 impl Words {
     pub const NONE: Words = Words(0);
 
     pub fn of(key: &str, value: &str) -> Words {
-        let mut hasher = blake3::Hasher::new_derive_key("manyhands 2026-11 word of a capability");
-        // The length keeps `a = bc` and `ab = c` apart.
-        hasher.update(&(key.len() as u64).to_le_bytes()).update(key.as_bytes()).update(value.as_bytes());
-        Words(1 << (hasher.finalize().as_bytes()[0] % 64))
+        Words(1 << (hash_of(key, value)[0] % 64))
     }
 
     pub fn with(self, other: Words) -> Words {

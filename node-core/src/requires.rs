@@ -1,6 +1,6 @@
 //! Requirements of a job on the nodes that run it.
 
-use crate::capability::{Capability, Words};
+use crate::capability::{Capability, Words, number_of};
 use crate::ids::NodeId;
 use crate::platform::Platform;
 use serde::{Deserialize, Serialize};
@@ -82,8 +82,16 @@ pub fn platform_word(platform: Platform) -> Words {
 
 /// Word of a donor's label, which is none of the words that nodes have by themselves.
 pub fn label_word(key: &str, value: &str) -> Words {
-    Words::of(&format!("label {key}"), value)
+    Words::of(&label_key(key), value)
 }
+
+fn label_key(key: &str) -> String {
+    format!("label {key}")
+}
+
+/// Words of a job by number, as far as they are told: of more the rest is known by their bits alone. Our choice: jobs ask
+/// for one label or two.
+pub type Numbers = [u32; 4];
 
 /// Speed in the unit of [`Capability::speed`], rounded up.
 pub fn in_millions(fuel_a_second: u64) -> u32 {
@@ -112,6 +120,17 @@ impl Requires {
             }
         }
         Ok(())
+    }
+
+    /// Its words by number; 0: none.
+    pub fn numbers(&self) -> Numbers {
+        let named = [("os", &self.os), ("arch", &self.arch)];
+        let named = named.into_iter().filter_map(|(key, value)| Some(number_of(key, value.as_ref()?)));
+        let labels = self.labels.iter().map(|(key, value)| number_of(&label_key(key), value));
+        let mut numbers = Numbers::default();
+        // Labels are what nodes differ in most.
+        numbers.iter_mut().zip(labels.chain(named)).for_each(|(number, word)| *number = word);
+        numbers
     }
 
     /// Capability that a node must have at least for units with this memory limit, bytes.
@@ -158,6 +177,13 @@ impl Properties {
         let named = named.map(|(key, value)| Words::of(key, value));
         let labels = self.labels.iter().map(|(key, value)| label_word(key, value));
         named.chain(labels).fold(platform_word(platform), Words::with)
+    }
+
+    /// The words by number, but that of the platform.
+    pub fn numbers(&self) -> Vec<u32> {
+        let named = [("os", &self.os), ("arch", &self.arch)];
+        let named = named.into_iter().map(|(key, value)| number_of(key, value));
+        named.chain(self.labels.iter().map(|(key, value)| number_of(&label_key(key), value))).collect()
     }
 
     /// Whether a node with them has the words that a job requires, letter by letter.

@@ -292,3 +292,94 @@ fn whoever_joins_learns_whether_the_swarm_fits_jobs_to_nodes() {
         assert!(world.node(2).job(job).is_none(), "seed {seed}: it has been refused");
     }
 }
+
+/// Two nodes, of which one can run such jobs, and its donor gives a task half a minute.
+fn strict(seed: u64) -> World {
+    let mut world = rn_tree::grown(seed, 3, |at| Config { slots: 1, ..config(at) });
+    limited(&mut world, Some(30));
+    world.run_for(A_MINUTE);
+    world
+}
+
+fn limited(world: &mut World, seconds: Option<u64>) {
+    let policy = Policy { max_task_seconds: seconds, ..Policy::default() };
+    let terms = Command::Terms { memory_bytes: 2 << 30, policy: Arc::new(policy) };
+    world.drive(1, NodeInput::Command(terms));
+}
+
+fn submit_for(world: &mut World, units: u32, time: Duration) -> JobId {
+    let mut spec = fitting(world, units, fast());
+    spec.template.limits.time_us = time.as_micros() as u64;
+    world.submit(0, spec)
+}
+
+#[test]
+fn a_node_that_refuses_jobs_runs_those_that_come_meanwhile_at_once() {
+    // One that comes while the node is refused, asks again, or is parked again.
+    for step in 0..100 {
+        let mut world = strict(step % 5);
+        submit_for(&mut world, 1, A_MINUTE * 60);
+        world.run_for(Duration::from_millis(step * 12));
+        let short = submit_for(&mut world, 1, Duration::from_secs(20));
+        world.run_until(Duration::from_secs(5), "the short job is done", |w| w.is_over(short));
+    }
+}
+
+#[test]
+fn many_jobs_that_a_node_refuses_keep_it_from_none_that_it_may_run() {
+    for seed in 0..5 {
+        let mut world = strict(seed);
+        let refused: Vec<JobId> = (0..40).map(|_| submit_for(&mut world, 1, A_MINUTE * 10)).collect();
+        world.run_for(Duration::from_secs(30));
+        let short = submit_for(&mut world, 1, Duration::from_secs(20));
+        world.run_until(Duration::from_secs(5), "the short job is done", |w| w.is_over(short));
+        let view = world.node(0).job(refused[39]).unwrap();
+        assert!(view.reason.contains("30 s at most"), "seed {seed}: {}", view.reason);
+    }
+}
+
+#[test]
+fn a_node_whose_donor_takes_a_limit_back_runs_what_it_refused() {
+    for seed in 0..5 {
+        let mut world = strict(seed);
+        let long = submit_for(&mut world, 2, A_MINUTE * 10);
+        world.run_for(Duration::from_secs(2));
+        assert!(!world.is_over(long));
+        limited(&mut world, None);
+        world.run_until(Duration::from_secs(5), "it is done", |w| w.is_over(long));
+    }
+}
+
+#[test]
+fn jobs_whose_labels_no_node_has_keep_nobody_from_others() {
+    for seed in 0..3 {
+        let mut world = rn_tree::grown(seed, 5, in_towns);
+        let town =
+            |at: u32| Requires { labels: vec![("site".into(), format!("x{at}"))], ..Requires::default() };
+        (0..400).for_each(|at| {
+            submit(&mut world, 1, town(at));
+        });
+        world.run_for(Duration::from_secs(20));
+        let graz = Requires { labels: vec![("site".into(), "graz".into())], ..Requires::default() };
+        let jobs: Vec<JobId> = (0..20).map(|_| submit(&mut world, 1, graz.clone())).collect();
+        let all = |w: &World| jobs.iter().all(|job| w.is_over(*job));
+        world.run_until(Duration::from_secs(20), "those that a node can run are done", all);
+    }
+}
+
+#[test]
+fn the_one_node_of_a_small_swarm_that_can_run_a_job_has_its_mark() {
+    for seed in 0..5 {
+        let mut world =
+            rn_tree::grown(seed, 8, |at| Config { power: if at == 1 { 3000 } else { 1000 }, ..config(at) });
+        world.run_for(A_MINUTE);
+        // It is busy.
+        let first = submit(&mut world, 200, fast());
+        world.run_for(Duration::from_secs(1));
+        let second = submit(&mut world, 2, fast());
+        world.run_for(Duration::from_secs(1));
+        let view = world.node(0).fitting().and_then(|it| it.view(second));
+        let view = view.unwrap_or_else(|| panic!("seed {seed}: it waits, {:?}", world.node(0).job(first)));
+        assert_eq!((view.able, view.capable.len()), (1, 1), "seed {seed}");
+    }
+}

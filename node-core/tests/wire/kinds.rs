@@ -102,7 +102,7 @@ kinds!(circuits::Message: ; ToRelay.0: circuits::ToRelay, ToEnd.0: circuits::ToE
 kinds!(circuits::ToRelay: Open; On.piece: Piece);
 kinds!(circuits::ToEnd: Opened Incoming; Refused.why: Refusal, On.piece: Piece);
 kinds!(fitting::Message: NotHere; ToMeeting.0: fitting::ToMeeting, ToNode.0: fitting::ToNode, ToOwner.0: fitting::ToOwner);
-kinds!(fitting::ToMeeting: Mark Unmark Seek Park Leave Ask Shares);
+kinds!(fitting::ToMeeting: Mark Unmark Seek Leave Ask Shares);
 kinds!(fitting::ToNode: Lines Given Unfit);
 kinds!(fitting::ToOwner: Claim Queue);
 kinds!(can::Message:

@@ -33,14 +33,26 @@ pub(super) fn rn_tree_examples() -> Vec<Message> {
 
 pub(super) fn fitting_examples() -> Vec<Message> {
     use node_core::capability::{Capability, Words};
-    use node_core::discovery::fitting::{Claim, Line, Mark, Message as M, Share};
+    use node_core::discovery::fitting::{Ability, Claim, Line, Mark, Message as M, Share};
     use node_core::discovery::fitting::{ToMeeting, ToNode, ToOwner};
     use node_core::requires::{Properties, Stated};
     let (owner, job) = (contact(), JobId([2; 16]));
     let needs = Capability { memory: 1, speed: 2, disk: 3, words: Words(4) };
     let share = Share { submitter: 20, running: Some(21) };
-    let mark =
-        Mark { meeting: Some(13), owner, job, needs, units: 5, age_ms: 6, bonus_ms: 7, share, room_ms: 29 };
+    let words = [31, 0, 0, 0];
+    let able = Ability { capability: needs, words: Some(vec![32]), skip: vec![33] };
+    let mark = Mark {
+        meeting: Some(13),
+        owner,
+        job,
+        needs,
+        words,
+        units: 5,
+        age_ms: 6,
+        bonus_ms: 7,
+        share,
+        room_ms: 29,
+    };
     let line = Line { owner, job, waited_ms: 8, share };
     let node = NodeId([18; 32]);
     let labels = vec![("site".into(), "graz".into())];
@@ -50,8 +62,7 @@ pub(super) fn fitting_examples() -> Vec<Message> {
     [
         M::ToMeeting(ToMeeting::Mark(mark)),
         M::ToMeeting(ToMeeting::Unmark { job }),
-        M::ToMeeting(ToMeeting::Seek { meeting: 14, at: owner.into(), capability: needs }),
-        M::ToMeeting(ToMeeting::Park { meeting: 19, at: owner.into(), capability: needs }),
+        M::ToMeeting(ToMeeting::Seek { meeting: 14, at: owner.into(), able }),
         M::ToMeeting(ToMeeting::Leave { node: NodeId([17; 32]) }),
         M::ToMeeting(ToMeeting::Ask { job }),
         M::ToMeeting(ToMeeting::Shares { shares: vec![share] }),

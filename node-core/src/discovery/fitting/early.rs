@@ -5,7 +5,7 @@
 //! The queue of a run node is one of marks, each of which is left with that node alone. Paper `match` has the run node send
 //! a heartbeat for each job in its queue; here the owner keeps the connection to it, and chooses anew when that ends.
 
-use super::message::{Message, ToMeeting, ToNode, ToOwner};
+use super::message::{Ability, Message, ToMeeting, ToNode, ToOwner};
 use super::{Event, Fcx, Fitting, Timer};
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
@@ -121,7 +121,8 @@ impl Fitting {
 
     /// An idle node is told of a job in the queue of this one, which it may claim.
     pub(super) fn stolen(&mut self, by: Contact, capability: &Capability, cx: &mut Fcx<'_>) {
-        let lines = self.marks.best_for(capability, cx.now);
+        let able = Ability { capability: *capability, ..Ability::default() };
+        let lines = self.marks.best_for(&able, cx.now);
         if !lines.is_empty() {
             cx.send_to(by, Message::ToNode(ToNode::Lines { meeting: u8::MAX, node: by.id, lines }));
         }

@@ -1,10 +1,9 @@
 //! Free slots of one node: it looks for jobs that wait, and claims the best at its owner. A gateway looks for its guests,
 //! too, whom nobody can tell anything but by way of it.
 
-use super::message::{Claim, Line, Message, Share, ToMeeting, ToOwner};
+use super::message::{Ability, Claim, Line, Mark, Message, SKIPPED, Share, ToMeeting, ToOwner, short};
 use super::{Event, Fcx, Fitting, Timer, marks, urgency};
 use crate::address::{Address, Contact};
-use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
 use crate::requires::{GuestSlots, Stated};
 use crate::time::Time;
@@ -34,6 +33,9 @@ const OUTDONE: u32 = 2;
 /// trips.
 const IN_VAIN: u32 = 4;
 
+/// Likewise, with a job that the node skips from then on. Our choice: as many as it skips.
+const UNFIT_LOOKS: u32 = SKIPPED as u32;
+
 /// Marks that a node goes through before it looks again. Our choice: most often the first one is still there.
 const LINES: usize = 32;
 
@@ -54,8 +56,10 @@ pub(super) struct Idle {
     look: Option<Look>,
     /// Meeting points where this node is parked, and until when.
     parked: BTreeMap<u8, Time>,
-    /// Looks one after the other whose jobs were all gone.
-    in_vain: u32,
+    /// Looks one after the other whose jobs were all gone, and those with one that is skipped since.
+    in_vain: (u32, u32),
+    /// Jobs that were gone in them.
+    gone: Vec<JobId>,
 }
 
 /// A look for jobs.
@@ -66,8 +70,9 @@ struct Look {
     lines: Vec<Line>,
     /// The claim under way.
     claimed: Option<Line>,
-    /// A job was gone when this node claimed it.
+    /// A job was gone when this node claimed it, or is skipped since.
     in_vain: bool,
+    unfit: bool,
     /// Claims that were turned down since another job is more urgent.
     outdone: u32,
 }
@@ -90,8 +95,19 @@ impl Idle {
         taken.fold(0, |sum, slots| sum.saturating_add(*slots))
     }
 
-    pub(super) fn capability(&self) -> &Capability {
-        &self.stated.capability
+    /// Looks that were in vain count no more.
+    fn succeeded(&mut self) {
+        (self.in_vain, self.gone) = ((0, 0), Vec::new());
+    }
+
+    /// Jobs that it can run now.
+    pub(super) fn able(&self, now: Time) -> Ability {
+        let unfit = self.unfit.iter().filter(|(.., since)| now.since(*since) < UNFIT);
+        // A look that follows some that were in vain is to have it parked.
+        let gone = self.gone.iter().filter(|_| self.in_vain.0 > IN_VAIN);
+        let skip = unfit.map(|(_, job, _)| job).chain(gone).take(SKIPPED).map(|job| short(*job)).collect();
+        let words = Some(self.stated.properties.numbers());
+        Ability { capability: self.stated.capability, words, skip }
     }
 
     /// Whether units run in all of its slots, and none is on its way.
@@ -126,7 +142,8 @@ impl Idle {
             match known {
                 // The newer word knows its share better.
                 Some(known) => *known = line,
-                None if is_unfit => {}
+                // It was parked, or asked, before it skipped that job.
+                None if is_unfit => look.unfit = true,
                 None => look.lines.push(line),
             }
         }
@@ -135,9 +152,9 @@ impl Idle {
     }
 
     /// Whether it has asked everywhere, and waits for a job that it can run.
-    fn waits_for(&self, needs: &Capability) -> bool {
+    fn waits_for(&self, mark: &Mark, now: Time) -> bool {
         let has_asked = self.look.as_ref().is_some_and(|look| look.waits.is_empty());
-        has_asked && self.free() > 0 && self.stated.capability.covers(needs)
+        has_asked && self.free() > 0 && self.able(now).runs(mark.job, &mark.needs, &mark.words)
     }
 
     /// Jobs that it knows of are urgent by this share from now on.
@@ -191,9 +208,19 @@ impl Fitting {
     fn states(&mut self, who: NodeId, stated: Stated, cx: &mut Fcx<'_>) {
         let Some(idle) = self.idle(who, cx) else { return };
         if std::mem::replace(&mut idle.stated, stated.clone()) != stated {
-            self.end_look(who, cx);
-            self.look_if_idle(who, cx);
+            self.look_again(who, cx);
         }
+    }
+
+    /// The donor's terms are others: jobs that were none for this node may be.
+    pub(super) fn on_other_terms(&mut self, cx: &mut Fcx<'_>) {
+        self.own.unfit.clear();
+        self.look_again(cx.me, cx);
+    }
+
+    fn look_again(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
+        self.end_look(who, cx);
+        self.look_if_idle(who, cx);
     }
 
     /// A guest of this node has these slots; none: it is a guest of this node no more.
@@ -216,10 +243,7 @@ impl Fitting {
     /// All look anew: they would find jobs elsewhere by now.
     pub(super) fn look_anew(&mut self, cx: &mut Fcx<'_>) {
         let all: Vec<NodeId> = std::iter::once(cx.me).chain(self.guests.keys().copied()).collect();
-        for who in all {
-            self.end_look(who, cx);
-            self.look_if_idle(who, cx);
-        }
+        all.into_iter().for_each(|who| self.look_again(who, cx));
     }
 
     /// Ends the look for jobs, unless a claim is under way: the owner's answer says how many slots it takes.
@@ -245,14 +269,14 @@ impl Fitting {
         if idle.look.is_some() {
             return;
         }
-        let capability = idle.stated.capability;
-        let mut lines = marks.best_for(&capability, now);
+        let able = idle.able(now);
+        let mut lines = marks.best_for(&able, now);
         lines.extend(idle.known.drain(..).map(|(line, since)| line.after(now.since(since))));
         let meetings = self.meetings.draw(cx);
         idle.look = Some(Look { waits: meetings.clone(), ..Look::default() });
         idle.add(lines, now);
         for meeting in meetings {
-            self.meetings.send(meeting, ToMeeting::Seek { meeting, at, capability }, cx);
+            self.meetings.send(meeting, ToMeeting::Seek { meeting, at, able: able.clone() }, cx);
         }
         cx.set_timer(Timer::Look(who), ANSWERS);
         if self.binds_early() {
@@ -296,16 +320,17 @@ impl Fitting {
         for idle in std::iter::once(&self.own).chain(self.guests.values()) {
             let (Some(at), Some(look)) = (idle.at, &idle.look) else { continue };
             if look.waits.contains(&meeting) || idle.parked.contains_key(&meeting) {
-                let capability = idle.stated.capability;
-                self.meetings.send(meeting, ToMeeting::Seek { meeting, at, capability }, cx);
+                let able = idle.able(cx.now);
+                self.meetings.send(meeting, ToMeeting::Seek { meeting, at, able }, cx);
             }
         }
     }
 
     /// A job is marked at this node, which may idle itself, or its guests may.
-    pub(super) fn marked_here(&mut self, line: Line, needs: &Capability, cx: &mut Fcx<'_>) {
-        let guests = self.guests.iter().filter(|(_, idle)| idle.waits_for(needs)).map(|(node, _)| *node);
-        let first = if self.own.waits_for(needs) { Some(cx.me) } else { guests.min() };
+    pub(super) fn marked_here(&mut self, line: Line, mark: &Mark, cx: &mut Fcx<'_>) {
+        let waits = |idle: &Idle| idle.waits_for(mark, cx.now);
+        let guests = self.guests.iter().filter(|(_, idle)| waits(idle)).map(|(node, _)| *node);
+        let first = if waits(&self.own) { Some(cx.me) } else { guests.min() };
         if let Some(who) = first {
             self.lines(who, vec![line], cx);
         }
@@ -320,15 +345,21 @@ impl Fitting {
             return;
         }
         if look.lines.is_empty() {
-            if look.in_vain && idle.in_vain < IN_VAIN {
+            let (in_vain, unfit) = &mut idle.in_vain;
+            let looks = match (look.unfit, look.in_vain) {
+                (true, _) if *unfit < UNFIT_LOOKS => Some(unfit),
+                (_, true) if *in_vain <= IN_VAIN => Some(in_vain),
+                _ => None,
+            };
+            if let Some(looks) = looks {
                 // It is parked nowhere, and there are jobs.
-                idle.in_vain += 1;
+                *looks += 1;
                 idle.look = None;
                 return self.look_if_idle(who, cx);
             }
-            idle.in_vain = 0;
+            idle.succeeded();
             cx.set_timer(Timer::Look(who), AGAIN);
-            return self.park(who, cx);
+            return;
         }
         let line = look.lines.remove(0);
         look.claimed = Some(line);
@@ -342,20 +373,6 @@ impl Fitting {
         let claim = Claim { job, at, stated: idle.stated.clone(), slots, most };
         cx.set_timer(Timer::Look(who), CLAIM);
         cx.send_to(owner, Message::ToOwner(ToOwner::Claim(claim)));
-    }
-
-    /// Has it parked somewhere, if it is nowhere: all that it was told of is not for it, or gone.
-    fn park(&mut self, who: NodeId, cx: &mut Fcx<'_>) {
-        let now = cx.now;
-        let meetings = self.meetings.draw(cx);
-        let Some(idle) = self.idle(who, cx) else { return };
-        idle.parked.retain(|_, until| *until > now);
-        let (Some(at), true) = (idle.at, idle.parked.is_empty()) else { return };
-        let capability = idle.stated.capability;
-        idle.parked.extend(meetings.iter().map(|meeting| (*meeting, now + marks::LEAVES)));
-        for meeting in meetings {
-            self.meetings.send(meeting, ToMeeting::Park { meeting, at, capability }, cx);
-        }
     }
 
     /// The owner's answer to a claim: units that it gives, and how many are left.
@@ -384,7 +401,7 @@ impl Fitting {
         }
         let units = units.min(free);
         if units > 0 {
-            idle.in_vain = 0;
+            idle.succeeded();
             *idle.kept.entry(from).or_default() += units;
             cx.set_timer(Timer::Kept(who, from), KEPT);
             if is_own {
@@ -393,6 +410,9 @@ impl Fitting {
             }
         } else if let Some(look) = &mut idle.look {
             look.in_vain = true;
+            if idle.gone.len() < LINES {
+                idle.gone.push(job);
+            }
         }
         if left == 0 {
             self.marks.remove(from, job);
@@ -424,9 +444,9 @@ impl Fitting {
                 cx.emit(Event::Released { owner: from, slots });
             }
         } else if let Some(look) = &mut idle.look {
-            look.in_vain = true;
+            look.unfit = true;
         }
-        if idle.unfit.len() > LINES {
+        if idle.unfit.len() > SKIPPED {
             idle.unfit.pop_front();
         }
         self.go_on(who, cx);

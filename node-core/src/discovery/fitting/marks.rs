@@ -1,11 +1,12 @@
 //! Marks of jobs that wait, and idle nodes that wait for them: what a meeting node keeps, and what a capable node keeps
 //! of the marks that were left with it.
 
-use super::message::{Line, Mark, Share};
+use super::message::{Ability, Line, Mark, Share};
 use super::urgency::Scale;
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
+use crate::requires::Numbers;
 use crate::time::Time;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -45,6 +46,7 @@ pub(super) struct Marks {
 struct Kept {
     owner: Contact,
     needs: Capability,
+    words: Numbers,
     /// Meeting points at which it was left, a bit each.
     at: u32,
     /// Since when it counts as waiting: its scarcity has moved that back.
@@ -91,6 +93,7 @@ impl Marks {
         let kept = Kept {
             owner: mark.owner,
             needs: mark.needs,
+            words: mark.words,
             at,
             since,
             share: mark.share,
@@ -110,9 +113,15 @@ impl Marks {
         self.marks.remove(&(owner, job));
     }
 
-    /// Needs of a job that is marked here, and since when it counts as waiting, milliseconds.
-    pub(super) fn needs_of(&self, owner: NodeId, job: JobId) -> Option<(Capability, i64)> {
-        self.marks.get(&(owner, job)).map(|kept| (kept.needs, kept.since))
+    /// Needs of a job that is marked here, if a node with these abilities can run it.
+    pub(super) fn needs_of(&self, owner: NodeId, job: JobId, able: &Ability) -> Option<Capability> {
+        let kept = self.marks.get(&(owner, job))?;
+        able.runs(job, &kept.needs, &kept.words).then_some(kept.needs)
+    }
+
+    /// Since when a job that is marked here counts as waiting, milliseconds.
+    pub(super) fn since(&self, owner: NodeId, job: JobId) -> Option<i64> {
+        self.marks.get(&(owner, job)).map(|kept| kept.since)
     }
 
     /// Shares of submitters of the owner.
@@ -145,10 +154,12 @@ impl Marks {
         self.marks.retain(|(of, _), _| *of != owner);
     }
 
-    /// Marks of jobs that a node with these capabilities can run, the best first.
-    pub(super) fn best_for(&self, node: &Capability, now: Time) -> Vec<Line> {
-        let is_here = |kept: &Kept| node.covers(&kept.needs) && now.since(kept.heard) < LAPSE;
-        let fitting = || self.marks.iter().filter(|(_, kept)| is_here(kept));
+    /// Marks of jobs that a node with these abilities can run, the best first.
+    pub(super) fn best_for(&self, node: &Ability, now: Time) -> Vec<Line> {
+        let is_here = |job: JobId, kept: &Kept| {
+            now.since(kept.heard) < LAPSE && node.runs(job, &kept.needs, &kept.words)
+        };
+        let fitting = || self.marks.iter().filter(|((_, job), kept)| is_here(*job, kept));
         let share = |kept: &Kept| kept.share_at(now);
         let scale = Scale::of(fitting().map(|(_, kept)| share(kept).running));
         let waited = |kept: &Kept| u32::try_from(millis(now) - kept.since).unwrap_or(u32::MAX);
@@ -186,7 +197,7 @@ pub(super) struct Parked {
 struct Idler {
     /// The node, which is told by way of its gateway if it is a guest.
     node: Address,
-    capability: Capability,
+    able: Ability,
     /// Meeting points at which it asked, a bit each.
     at: u32,
     since: Time,
@@ -204,12 +215,12 @@ impl Idler {
 }
 
 impl Parked {
-    pub(super) fn park(&mut self, node: Address, capability: Capability, meeting: u8, now: Time) {
+    pub(super) fn park(&mut self, node: Address, able: Ability, meeting: u8, now: Time) {
         self.nodes.retain(|_, idler| idler.is_here(now));
         let before = self.nodes.get(&node.id).map(|idler| idler.at);
         if self.nodes.len() < PARKED || before.is_some() {
             let at = before.unwrap_or_default() | bit(meeting);
-            self.nodes.insert(node.id, Idler { node, capability, at, since: now });
+            self.nodes.insert(node.id, Idler { node, able, at, since: now });
         }
         // Else it has other meeting nodes.
     }
@@ -236,13 +247,13 @@ impl Parked {
         self.nodes.retain(|_, idler| !idler.is_told_by(hop));
     }
 
-    /// Takes the node out that can do least of those that can do this: others are kept for jobs that need more.
-    pub(super) fn take_for(&mut self, needs: &Capability, now: Time) -> Option<(Address, u8)> {
-        let all = || self.nodes.values().map(|idler| &idler.capability);
+    /// Takes the node out that can do least of those that can run this: others are kept for jobs that need more.
+    pub(super) fn take_for(&mut self, mark: &Mark, now: Time) -> Option<(Address, u8)> {
+        let all = || self.nodes.values().map(|idler| &idler.able.capability);
         let most = all().fold(Capability::default(), |most, one| most.join(one));
-        let fitting =
-            self.nodes.iter().filter(|(_, idler)| idler.is_here(now) && idler.capability.covers(needs));
-        let least = fitting.min_by_key(|(node, idler)| (weight(&idler.capability, &most), **node));
+        let runs = |idler: &Idler| idler.able.runs(mark.job, &mark.needs, &mark.words);
+        let fitting = self.nodes.iter().filter(|(_, idler)| idler.is_here(now) && runs(idler));
+        let least = fitting.min_by_key(|(node, idler)| (weight(&idler.able.capability, &most), **node));
         let node = least.map(|(node, _)| *node)?;
         let meeting = |idler: &Idler| u8::try_from(idler.at.trailing_zeros()).unwrap_or(u8::MAX);
         self.nodes.remove(&node).map(|idler| (idler.node, meeting(&idler)))
@@ -277,6 +288,10 @@ mod tests {
         Capability { memory, ..Capability::default() }
     }
 
+    fn able(memory: u32) -> Ability {
+        Ability { capability: needs(memory), ..Ability::default() }
+    }
+
     fn job(number: u64) -> JobId {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&number.to_le_bytes());
@@ -287,7 +302,8 @@ mod tests {
         let (age_ms, bonus_ms) = (age_s * 1000, bonus_s * 1000);
         let (meeting, owner, job, needs) = (Some(0), contact(owner), job(number), needs(memory));
         let share = Share { submitter: 0, running: Some(0) };
-        Mark { meeting, owner, job, needs, units: 1, age_ms, bonus_ms, share, room_ms: 0 }
+        let words = Numbers::default();
+        Mark { meeting, owner, job, needs, words, units: 1, age_ms, bonus_ms, share, room_ms: 0 }
     }
 
     fn at(s: u64) -> Time {
@@ -295,7 +311,7 @@ mod tests {
     }
 
     fn numbers(marks: &Marks, node: u32, now: Time) -> Vec<u8> {
-        marks.best_for(&needs(node), now).iter().map(|line| line.job.0[0]).collect()
+        marks.best_for(&able(node), now).iter().map(|line| line.job.0[0]).collect()
     }
 
     #[test]
@@ -308,7 +324,7 @@ mod tests {
         }
         assert_eq!(numbers(&marks, 50, at(100)), [2, 3, 1]);
         assert_eq!(numbers(&marks, 15, at(100)), [3, 1], "what it cannot run it is not told");
-        assert_eq!(marks.best_for(&needs(15), at(130))[0].waited_ms, 85_000);
+        assert_eq!(marks.best_for(&able(15), at(130))[0].waited_ms, 85_000);
         marks.remove(contact(1).id, job(2));
         marks.forget(contact(2).id);
         assert_eq!(numbers(&marks, 99, at(100)), [1]);
@@ -353,26 +369,33 @@ mod tests {
 
         let mut parked = Parked::default();
         for (node, meeting) in [(1, 3), (2, 3), (2, 7)] {
-            parked.park(contact(node).into(), needs(1), meeting, at(0));
+            parked.park(contact(node).into(), able(1), meeting, at(0));
         }
         assert_eq!(parked.lose(3), [contact(1).into(), contact(2).into()]);
-        assert_eq!((parked.len(), parked.take_for(&needs(0), at(1))), (1, Some((contact(2).into(), 7))));
+        assert_eq!(
+            (parked.len(), parked.take_for(&mark(1, 1, 0, 0, 0), at(1))),
+            (1, Some((contact(2).into(), 7)))
+        );
     }
 
     #[test]
     fn the_idle_node_that_can_do_least_is_taken() {
         let mut parked = Parked::default();
         for (node, memory) in [(1, 80), (2, 40), (3, 60)] {
-            parked.park(contact(node).into(), needs(memory), node, at(0));
+            parked.park(contact(node).into(), able(memory), node, at(0));
         }
-        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(3).into(), 3)));
-        assert_eq!(parked.take_for(&needs(50), at(1)), Some((contact(1).into(), 1)));
-        assert_eq!(parked.take_for(&needs(50), at(1)), None);
-        assert_eq!(parked.take_for(&needs(0), at(0) + LEAVES), None, "it has parked elsewhere since");
-        parked.park(contact(4).into(), needs(1), 4, at(300));
+        assert_eq!(parked.take_for(&mark(1, 1, 50, 0, 0), at(1)), Some((contact(3).into(), 3)));
+        assert_eq!(parked.take_for(&mark(1, 1, 50, 0, 0), at(1)), Some((contact(1).into(), 1)));
+        assert_eq!(parked.take_for(&mark(1, 1, 50, 0, 0), at(1)), None);
+        assert_eq!(
+            parked.take_for(&mark(1, 1, 0, 0, 0), at(0) + LEAVES),
+            None,
+            "it has parked elsewhere since"
+        );
+        parked.park(contact(4).into(), able(1), 4, at(300));
         assert_eq!(parked.len(), 1);
         let guest = Address::guest(contact(5).id, contact(4));
-        parked.park(guest, needs(1), 4, at(300));
+        parked.park(guest, able(1), 4, at(300));
         parked.remove(guest.id, contact(6).id);
         assert_eq!(parked.len(), 2, "a stranger takes nobody away");
         parked.forget(contact(4).id);

@@ -3,9 +3,13 @@
 use crate::address::{Address, Contact};
 use crate::capability::Capability;
 use crate::ids::{JobId, NodeId};
-use crate::requires::Stated;
+use crate::requires::{LABELS_MAX, Numbers, Stated};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
+
+/// Jobs that a node skips, which is told with each of its questions. Our choice: 300 bytes, and more than one donor's
+/// terms keep away from a node.
+pub(super) const SKIPPED: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
@@ -26,15 +30,41 @@ pub enum ToMeeting {
     /// It waits no more.
     Unmark { job: JobId },
     /// The sender, or a guest of it, has a free slot: which jobs wait that it can run? If none does, it is parked.
-    Seek { meeting: u8, at: Address, capability: Capability },
-    /// None of the jobs that were named is for it: park it all the same.
-    Park { meeting: u8, at: Address, capability: Capability },
+    Seek { meeting: u8, at: Address, able: Ability },
     /// It has no free slot any more.
     Leave { node: NodeId },
     /// Early binding: how many jobs are before this one, if it came now?
     Ask { job: JobId },
     /// Shares of submitters whose jobs the sender has marked have changed.
     Shares { shares: Vec<Share> },
+}
+
+/// Jobs that an idle node can run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ability {
+    pub capability: Capability,
+    /// Its words by number; none: their bits have to do.
+    pub words: Option<Vec<u32>>,
+    /// Beginnings of ids of jobs that are none for it all the same.
+    pub skip: Vec<u32>,
+}
+
+/// Beginning of a job's id.
+pub(super) fn short(job: JobId) -> u32 {
+    job.0.first_chunk().map_or(0, |first| u32::from_le_bytes(*first))
+}
+
+impl Ability {
+    /// Whether no correct node sends more.
+    pub fn is_bounded(&self) -> bool {
+        let words = self.words.as_ref().map_or(0, Vec::len);
+        words <= LABELS_MAX + 2 && self.skip.len() <= SKIPPED
+    }
+
+    pub(super) fn runs(&self, job: JobId, needs: &Capability, words: &Numbers) -> bool {
+        let has = |word: &u32| *word == 0 || self.words.as_ref().is_none_or(|words| words.contains(word));
+        self.capability.covers(needs) && words.iter().all(has) && !self.skip.contains(&short(job))
+    }
 }
 
 /// To a node with a free slot, or the gateway whose guest it is.
@@ -79,6 +109,8 @@ pub struct Mark {
     pub owner: Contact,
     pub job: JobId,
     pub needs: Capability,
+    /// Its words by number; 0: none.
+    pub words: Numbers,
     /// Units that wait.
     pub units: u32,
     /// How long its oldest unit has waited.

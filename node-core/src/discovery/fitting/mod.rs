@@ -33,7 +33,8 @@ mod urgency;
 mod view;
 mod waiting;
 
-pub use message::{Claim, Line, Mark, Message, Share, ToMeeting, ToNode, ToOwner};
+pub use message::{Ability, Claim, Line, Mark, Message, Share, ToMeeting, ToNode, ToOwner};
+pub(crate) use waiting::JOBS;
 
 use crate::address::{Address, Contact};
 use crate::capability::{Candidate, Capability};
@@ -119,6 +120,8 @@ pub enum Command {
     },
     /// Statement of this node from now on.
     Able(Stated),
+    /// The donor's terms have changed.
+    Terms,
     /// Slots of a guest that has this node for its gateway; none: it has no more.
     Guest {
         guest: NodeId,
@@ -189,6 +192,8 @@ pub enum Event {
     /// Too many jobs wait, or nobody can dial this node: the job is not marked anywhere.
     NotMarked {
         job: JobId,
+        /// As many jobs wait here as may; else nobody can dial this node yet.
+        full: bool,
     },
     /// How many nodes can run that job, which waits for a slot of this node? Answered by [`Command::Room`].
     Room {
@@ -232,7 +237,8 @@ pub struct Asks {
 impl Asks {
     /// Nodes that have it all, as far as is known.
     fn able(&self) -> u32 {
-        u32::try_from(u64::from(self.nodes) * u64::from(self.share) / 1_000_000).unwrap_or(u32::MAX)
+        u32::try_from((u64::from(self.nodes) * u64::from(self.share) + 500_000) / 1_000_000)
+            .unwrap_or(u32::MAX)
     }
 }
 
@@ -317,6 +323,7 @@ impl Fitting {
             Command::Nodes(nodes) => self.count(nodes, cx),
             Command::Load { slots, busy } => self.load(slots, &busy, cx),
             Command::Able(stated) => self.able(stated, cx),
+            Command::Terms => self.on_other_terms(cx),
             Command::Guest { guest, slots } => self.guest(guest, slots.map(|slots| *slots), cx),
             Command::Want { job, asks, units } => self.want(job, asks, units, cx),
             Command::Enough { job } => self.unmark(job, cx),
@@ -353,9 +360,7 @@ impl Fitting {
             ToMeeting::Mark(mark) if mark.owner.id != from => {
                 cx.fault(from, "marks a job of another node".into());
             }
-            ToMeeting::Mark(Mark { meeting: Some(meeting), .. })
-            | ToMeeting::Seek { meeting, .. }
-            | ToMeeting::Park { meeting, .. }
+            ToMeeting::Mark(Mark { meeting: Some(meeting), .. }) | ToMeeting::Seek { meeting, .. }
                 if !self.owns(meeting) =>
             {
                 cx.send(from, Message::NotHere { meeting });
@@ -366,19 +371,19 @@ impl Fitting {
                 self.marks.remove(from, job);
             }
             ToMeeting::Ask { job } => self.ask_queue(from, job, cx),
-            ToMeeting::Seek { at, .. } | ToMeeting::Park { at, .. }
-                if at.first_hop().is_none_or(|hop| hop.id != from) =>
-            {
+            ToMeeting::Seek { able, .. } if !able.is_bounded() => {
+                cx.fault(from, "seeks jobs with more words than a node has".into());
+            }
+            ToMeeting::Seek { at, .. } if at.first_hop().is_none_or(|hop| hop.id != from) => {
                 cx.fault(from, "seeks jobs for another node".into());
             }
-            ToMeeting::Seek { meeting, at, capability } => {
-                let lines = self.marks.best_for(&capability, cx.now);
+            ToMeeting::Seek { meeting, at, able } => {
+                let lines = self.marks.best_for(&able, cx.now);
                 if lines.is_empty() {
-                    self.parked.park(at, capability, meeting, cx.now);
+                    self.parked.park(at, able, meeting, cx.now);
                 }
                 cx.send(from, Message::ToNode(ToNode::Lines { meeting, node: at.id, lines }));
             }
-            ToMeeting::Park { meeting, at, capability } => self.parked.park(at, capability, meeting, cx.now),
             ToMeeting::Leave { node } => self.parked.remove(node, from),
             ToMeeting::Shares { shares } if shares.len() > shares::TOLD => {
                 cx.fault(from, "tells of more shares than a message has".into());
@@ -465,11 +470,11 @@ impl Fitting {
         let waited_ms = mark.age_ms.saturating_add(mark.bonus_ms);
         let line = Line { owner: mark.owner, job: mark.job, waited_ms, share: mark.share };
         for _ in 0..mark.units.min(TOLD) {
-            let Some((at, meeting)) = self.parked.take_for(&mark.needs, cx.now) else { break };
+            let Some((at, meeting)) = self.parked.take_for(mark, cx.now) else { break };
             let Some(hop) = at.first_hop() else { continue };
             cx.send_to(hop, Message::ToNode(ToNode::Lines { meeting, node: at.id, lines: vec![line] }));
         }
         self.room_later(mark, cx);
-        self.marked_here(line, &mark.needs, cx);
+        self.marked_here(line, mark, cx);
     }
 }

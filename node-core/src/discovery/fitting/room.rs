@@ -97,18 +97,17 @@ impl Fitting {
     /// A job that is marked here waits for a slot of this node, unless one is free or on its way: how many nodes can run
     /// it is not for its owner to say.
     pub(super) fn look_for_room(&mut self, owner: NodeId, job: JobId, cx: &mut Fcx<'_>) {
-        let Some((needs, _)) = self.marks.needs_of(owner, job) else { return };
-        if self.own.capability().covers(&needs) {
-            cx.set_timer(Timer::Room(owner, job), AGAIN);
-            if self.own.is_full() {
-                cx.emit(Event::Room { owner, job, needs });
-            }
+        let able = self.own.able(cx.now);
+        let Some(needs) = self.marks.needs_of(owner, job, &able) else { return };
+        cx.set_timer(Timer::Room(owner, job), AGAIN);
+        if self.own.is_full() {
+            cx.emit(Event::Room { owner, job, needs });
         }
     }
 
     /// Units make room for it if few nodes can run it: millionths `share`, as this node knows.
     pub(super) fn make_room(&mut self, owner: NodeId, job: JobId, share: u32, cx: &mut Fcx<'_>) {
-        let Some((_, since)) = self.marks.needs_of(owner, job) else { return };
+        let Some(since) = self.marks.since(owner, job) else { return };
         let bonus_ms = bonus_ms(share);
         if bonus_ms >= STEP_MS {
             let waited_ms = u64::try_from(super::marks::millis(cx.now) - since).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::time::Time;
 use std::time::Duration;
 
 /// Jobs of one node that wait at once. Our choice: all that a gateway runs at once; others wait for one to end.
-pub(super) const JOBS: usize = 4096;
+pub(crate) const JOBS: usize = 4096;
 
 /// Time after which a job that still waits is marked again, in case its meeting nodes are gone.
 const RENEW: Duration = Duration::from_secs(600);
@@ -73,7 +73,8 @@ impl Waiting {
         let age = self.before + now.since(self.since);
         let age_ms = u32::try_from(age.as_millis()).unwrap_or(u32::MAX);
         let (needs, bonus_ms) = (self.asks.needs, bonus_ms(self.asks.share));
-        Mark { meeting, owner, job, needs, units: self.units, age_ms, bonus_ms, share, room_ms: 0 }
+        let words = self.asks.requires.numbers();
+        Mark { meeting, owner, job, needs, words, units: self.units, age_ms, bonus_ms, share, room_ms: 0 }
     }
 }
 
@@ -108,8 +109,12 @@ impl Fitting {
             }
             return;
         }
-        if self.waiting.len() >= JOBS || self.me.is_none() {
-            return cx.emit(Event::NotMarked { job });
+        if asks.share > 0 {
+            self.make_place(cx);
+        }
+        let full = self.waiting.len() >= JOBS;
+        if full || self.me.is_none() {
+            return cx.emit(Event::NotMarked { job, full });
         }
         let meetings = self.meetings.draw(cx);
         self.count_marked(&meetings, true);
@@ -132,6 +137,16 @@ impl Fitting {
         }
         self.mark(job, cx);
         self.mark_if_scarce(job, cx);
+    }
+
+    /// Where as many jobs wait as may, one that no node can run gives its place up.
+    fn make_place(&mut self, cx: &mut Fcx<'_>) {
+        let is_full = self.waiting.len() >= JOBS;
+        let mut none_can = self.waiting.iter().filter(|(_, waiting)| is_full && waiting.asks.share == 0);
+        if let Some(job) = none_can.next().map(|(job, _)| *job) {
+            self.unmark(job, cx);
+            cx.emit(Event::NotMarked { job, full: true });
+        }
     }
 
     /// Marks the job at nodes that can run it, if those are few; else idle nodes find it.

@@ -3,7 +3,7 @@
 use crate::capability::Capability;
 use crate::circle::RingId;
 use crate::discovery::connected::{self, Connected};
-use crate::discovery::fitting::{Asks, Command, Event, Fitting, Message};
+use crate::discovery::fitting::{Asks, Command, Event, Fitting, JOBS, Message};
 use crate::node::Node;
 use crate::node::able::Able;
 use crate::node::config::Config;
@@ -123,8 +123,13 @@ impl Service for Fitting {
                 (0..units).for_each(|_| node.tell::<Connected>(connected::Command::Placed { node: at.id }));
                 node.tell::<Owner>(owner::Command::Claimed { job, node: at.id, units });
             }
-            Event::NotMarked { job } => {
-                let why = "too many jobs wait here, or nobody can dial this node".into();
+            Event::NotMarked { job, full } => {
+                let why = match full {
+                    true => format!(
+                        "{JOBS} other jobs wait here for nodes that have what they require, as many as may"
+                    ),
+                    false => "this node does not know yet where others can dial it".into(),
+                };
                 node.tell::<Owner>(owner::Command::Short { job, why });
             }
             Event::Room { owner, job, needs } => {

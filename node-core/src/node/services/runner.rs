@@ -1,6 +1,7 @@
 //! Runs units for owners.
 
 use crate::discovery::connected::{self, Connected};
+use crate::discovery::fitting::{self, Fitting};
 use crate::disk::{self, Answer, Asked, Table, What};
 use crate::engine::EngineRequest;
 use crate::node::Node;
@@ -50,6 +51,7 @@ impl Service for Runner {
             node.connects_directly(policy.direct_connections);
             node.relays_at(policy.relay_rate());
         }
+        let are_terms = matches!(command, host::Command::Terms { .. });
         node.tell::<Self>(match command {
             host::Command::SetSlots(slots) => Command::SetSlots(slots),
             host::Command::SetDonating(donating) => Command::SetDonating(donating),
@@ -57,6 +59,9 @@ impl Service for Runner {
             host::Command::Occupy { owner, slots } => Command::Occupy { owner, slots },
             _ => return,
         });
+        if are_terms {
+            node.tell::<Fitting>(fitting::Command::Terms);
+        }
     }
 
     fn on_reply(node: &mut Node, ticket: u64, reply: Reply, _: &mut dyn Host) {

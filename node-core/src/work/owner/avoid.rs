@@ -48,6 +48,11 @@ impl Avoided {
         self.runners.succeeded(runner);
     }
 
+    /// `runner` asks for units of the job: if it declined some, its terms may be others by now.
+    pub(super) fn claims(&mut self, runner: NodeId) {
+        self.runners.take_up(runner);
+    }
+
     pub(super) fn contains(&self, runner: NodeId, now: Time) -> bool {
         self.runners.contains(runner, now)
     }

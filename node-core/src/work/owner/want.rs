@@ -53,9 +53,13 @@ impl Owner {
 
     /// A node has claimed units of the job, and keeps slots for them.
     pub(super) fn claimed(&mut self, id: JobId, node: NodeId, units: u32, cx: &mut Cx<'_, Self>) {
-        let job = self.jobs.get(&id).filter(|job| job.is_active());
-        let is_avoided = job.is_some_and(|job| job.avoided.contains(node, cx.now));
-        let is_ready = job.is_some() && self.delegation.is_here(id);
+        let job = self.jobs.get_mut(&id).filter(|job| job.is_active());
+        let is_here = job.is_some();
+        let is_avoided = job.is_some_and(|job| {
+            job.avoided.claims(node);
+            job.avoided.contains(node, cx.now)
+        });
+        let is_ready = is_here && self.delegation.is_here(id);
         let unused = if is_ready { self.grant(node, id, units, cx) } else { units };
         Self::unused(node, unused, cx);
         if is_avoided {
