@@ -93,6 +93,27 @@ fn label_key(key: &str) -> String {
 /// for one label or two.
 pub type Numbers = [u32; 4];
 
+/// An operating system as nodes state theirs: by Rust's name for it, whatever others call it.
+pub fn system(word: &str) -> String {
+    let word = word.to_ascii_lowercase();
+    match word.as_str() {
+        "darwin" | "osx" | "mac" => "macos".into(),
+        "win" | "win32" | "win64" => "windows".into(),
+        _ => word,
+    }
+}
+
+/// A processor, likewise.
+pub fn processor(word: &str) -> String {
+    let word = word.to_ascii_lowercase();
+    match word.as_str() {
+        "amd64" | "x64" | "x86-64" => "x86_64".into(),
+        "arm64" => "aarch64".into(),
+        "i386" | "i686" => "x86".into(),
+        _ => word,
+    }
+}
+
 /// Speed in the unit of [`Capability::speed`], rounded up.
 pub fn in_millions(fuel_a_second: u64) -> u32 {
     u32::try_from(fuel_a_second.div_ceil(1_000_000)).unwrap_or(u32::MAX)
@@ -280,6 +301,14 @@ mod tests {
         }
         let twice = Properties { labels: labels(&[("a", "b"), ("a", "c")]).labels, ..node };
         assert_eq!(twice.check(), Err(Unclear::Twice("a".into())));
+    }
+
+    #[test]
+    fn systems_and_processors_have_the_names_that_nodes_state() {
+        let systems = ["Linux", "macOS", "Darwin", "Windows", "freebsd"].map(system);
+        assert_eq!(systems, ["linux", "macos", "macos", "windows", "freebsd"]);
+        let processors = ["amd64", "x86-64", "X86_64", "arm64", "riscv64"].map(processor);
+        assert_eq!(processors, ["x86_64", "x86_64", "x86_64", "aarch64", "riscv64"]);
     }
 
     #[test]

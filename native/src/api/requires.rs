@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use node_core::discovery::fitting::View;
 use node_core::ids::{JobId, NodeId};
-use node_core::requires::Requires;
+use node_core::requires::{Requires, processor, system};
 use node_core::work::spec::Find;
 use node_core::work::submission::MEMORY;
 use node_core::{Node, Platform};
@@ -28,11 +28,11 @@ pub(super) struct RequiresRequest {
     /// The kind of engine.
     #[serde(default)]
     platform: PlatformAsked,
-    /// Operating system as the node names it.
+    /// Operating system, as `linux`, `macos` or `windows`.
     #[schema(example = "linux")]
     #[serde(skip_serializing_if = "Option::is_none")]
     os: Option<String>,
-    /// Processor as the node names it.
+    /// Processor, as `x86_64` or `aarch64`.
     #[schema(example = "x86_64")]
     #[serde(skip_serializing_if = "Option::is_none")]
     arch: Option<String>,
@@ -67,8 +67,8 @@ impl RequiresRequest {
                 PlatformAsked::Native => Some(Platform::Native),
                 PlatformAsked::Browser => Some(Platform::Browser),
             },
-            os: self.os,
-            arch: self.arch,
+            os: self.os.as_deref().map(system),
+            arch: self.arch.as_deref().map(processor),
             labels: self.labels.into_iter().collect(),
             memory_bytes: self.memory.unwrap_or_default(),
         };
@@ -177,6 +177,9 @@ mod tests {
         let sent = serde_json::to_string(&RequiresRequest::from(&asked)).unwrap();
         assert_eq!(read(&sent).as_ref(), Ok(&asked), "it is told as it was asked for");
         assert_eq!(read(all), Ok(asked));
+        let other =
+            Requires { os: Some("macos".into()), arch: Some("aarch64".into()), ..Requires::default() };
+        assert_eq!(read(r#"{"os": "Darwin", "arch": "arm64"}"#), Ok(other), "by the names that nodes state");
     }
 
     #[test]
