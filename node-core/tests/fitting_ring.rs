@@ -85,6 +85,8 @@ fn a_job_on_the_ring_that_no_node_can_run_says_so() {
     let told =
         units.iter().filter(|unit| unit.reason.contains("owns it and looks for a place: none of")).count();
     assert!(told > 0, "{:?}", units.iter().map(|unit| &unit.reason).collect::<Vec<_>>());
+    let queue: Vec<u32> = world.node(0).job_queue(job).iter().map(|(_, waiting)| *waiting).collect();
+    assert_eq!(queue.last(), Some(&12), "all of them wait, wherever their owners are: {queue:?}");
     world.drive(0, node_core::NodeInput::Command(node_core::Command::Cancel { job }));
     world.run_for(Duration::from_secs(30));
     assert_eq!(marks(&world), 0, "nothing is left of a job that was cancelled");

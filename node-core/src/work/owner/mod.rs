@@ -46,7 +46,7 @@ use crate::ids::{JobId, NodeId};
 use crate::protocol::{Cx, Input, InputOf, Protocol};
 use crate::time::{Time, Wall};
 use crate::work::OwnerConfig;
-use crate::work::book::{Book, State};
+use crate::work::book::Book;
 use crate::work::delegation::Delegation;
 use crate::work::message::{Lease, Message, ToClient, ToKeeper, ToOwner, ToRunner};
 use crate::work::payments::Payments;
@@ -336,9 +336,10 @@ impl Owner {
     /// Remembers how many units of the job wait now.
     fn record_queue(&mut self, id: JobId, now: Time) {
         let now_ms = self.wall_now(now);
-        let job = self.jobs.get_mut(&id).filter(|job| job.is_own() && job.is_active());
-        if let Some((job, units)) = job.zip(self.book.units(id)) {
-            job.queue.record(now_ms, units.count(State::Waiting));
+        let job = self.own(id).filter(|job| job.is_active());
+        let waiting = job.and_then(|job| Some(view::waiting(self.seen(id, job)?)));
+        if let Some((job, waiting)) = self.jobs.get_mut(&id).zip(waiting) {
+            job.queue.record(now_ms, waiting);
         }
     }
 

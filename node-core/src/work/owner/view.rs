@@ -38,19 +38,18 @@ fn held_elsewhere(Seen { units, ring, .. }: Seen<'_>) -> u32 {
 }
 
 pub(super) fn view(id: JobId, seen: Seen<'_>) -> JobView {
-    let Seen { job, units, deals, ring } = seen;
+    let Seen { job, units, deals, .. } = seen;
     let over = matches!(job.phase, Phase::Over { .. });
     let of = |state| units.count(state);
     let held = held_elsewhere(seen);
-    let elsewhere = ring.map_or(0, OnRing::placed).min(of(State::Elsewhere) - held);
-    let waiting = of(State::Waiting) + of(State::Away) + of(State::Elsewhere) - elsewhere - held;
+    let elsewhere = placed_elsewhere(seen);
     JobView {
         id,
         name: job.spec.name.clone(),
         state: state(seen),
         reason: reason(seen),
         units: units.len(),
-        waiting: if over { 0 } else { waiting },
+        waiting: if over { 0 } else { waiting(seen) },
         placed: if over { 0 } else { of(State::Placed) + of(State::Storing) + elsewhere },
         done: of(State::Done),
         failed: of(State::Failed),
@@ -63,6 +62,19 @@ pub(super) fn view(id: JobId, seen: Seen<'_>) -> JobView {
         cost: deals.map(|deals| CostView { most: deals.most, held: deals.held, paid: deals.paid }),
         by_node: job.by_node.iter().map(|(node, (units, cpu))| (*node, *units, *cpu)).collect(),
     }
+}
+
+/// Units without a place, wherever their owners are.
+pub(super) fn waiting(seen: Seen<'_>) -> u32 {
+    let of = |state| seen.units.count(state);
+    let here = of(State::Waiting) + of(State::Away);
+    here + of(State::Elsewhere) - placed_elsewhere(seen) - held_elsewhere(seen)
+}
+
+/// Units that other owners have placed, as far as this node has heard.
+fn placed_elsewhere(seen: Seen<'_>) -> u32 {
+    let most = seen.units.count(State::Elsewhere) - held_elsewhere(seen);
+    seen.ring.map_or(0, OnRing::placed).min(most)
 }
 
 fn reason(seen: Seen<'_>) -> String {
