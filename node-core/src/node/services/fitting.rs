@@ -222,7 +222,7 @@ impl Node {
                     )
                 }
                 can => format!(
-                    "about {} of {nodes} nodes have what it requires, and none of them is free",
+                    "about {} of {nodes} nodes have what it requires; the next with a free slot takes it",
                     can.max(1)
                 ),
             };
