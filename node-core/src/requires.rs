@@ -60,12 +60,12 @@ pub struct Requires {
 /// Why nobody takes requirements: what to give instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
-    #[error("{0} labels are asked for; give at most {LABELS_MAX}")]
+    #[error("{0} labels are too many; give at most {LABELS_MAX}")]
     Labels(usize),
     /// The beginning of the word.
     #[error("{0:?} is no word of a label: give 1 to {LABEL_MAX} letters, digits, `-`, `_`, `.` or `/`")]
     Word(String),
-    #[error("the label {0:?} is asked for twice")]
+    #[error("the label {0:?} is there twice; give it one value")]
     Twice(String),
 }
 
