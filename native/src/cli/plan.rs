@@ -189,8 +189,9 @@ impl JobPlan {
             // The gateway knows the program by its hash only.
             ApiError::Refused { status: status @ 422, message } => {
                 let message = if self.by_options { with_options(&message) } else { message };
+                let is_of_program = !message.starts_with('`') || message.starts_with("`program`");
                 let message = match &self.program {
-                    Content::Path(path) => format!("{}: {message}", path.display()),
+                    Content::Path(path) if is_of_program => format!("{}: {message}", path.display()),
                     _ => message,
                 };
                 ApiError::Refused { status, message }.into()
