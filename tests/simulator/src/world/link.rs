@@ -300,6 +300,7 @@ impl World {
             let sent = kinds.entry((protocol.into(), message.into())).or_default();
             sent.frames += 1;
             sent.bytes += bytes.len() as u64;
+            *sent.to.entry(to).or_default() += 1;
         }
         let mut start = now;
         let took = self.network.on_the_line(place.bandwidth, bytes.len());

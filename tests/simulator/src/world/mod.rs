@@ -40,10 +40,12 @@ use std::time::Duration;
 use wishes::Wishes;
 
 /// Frames of one kind.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sent {
     pub frames: u64,
     pub bytes: u64,
+    /// Frames to each node.
+    pub to: BTreeMap<usize, u64>,
 }
 
 pub struct World {

@@ -70,7 +70,13 @@ pub(super) fn run(
             .say(&format!("{protocol} {kind}: {:.2} a job", sent.frames as f64 / workload.jobs.len() as f64));
     }
     let all = swarm.world.nodes.len() as f64 * COUNTED.as_secs_f64();
-    for ((protocol, kind), Sent { frames, bytes }) in &at_rest {
+    let (mean, most) = load(&kinds, swarm.world.nodes.len());
+    watch.say(&format!(
+        "messages of the finder: {:.2} a second to a node, {:.2} to the busiest",
+        mean / took,
+        most / took
+    ));
+    for ((protocol, kind), Sent { frames, bytes, .. }) in &at_rest {
         let (frames, bytes) = (*frames as f64 / all, *bytes as f64 / all);
         watch.say(&format!(
             "{protocol} {kind}: {frames:.3} messages and {bytes:.1} bytes a node and second at rest"
@@ -86,6 +92,15 @@ pub(super) fn run(
 /// Messages by which jobs and nodes find each other, idle nodes' looks included.
 fn is_finding(of: &str, kind: &str) -> bool {
     of == "Fitting" || (of == "RnTree" || of == "Can") && ["Walk", "Over", "Steal"].contains(&kind)
+}
+
+/// Messages of the finder to a node in the mean, and to the one that got the most.
+fn load(kinds: &Kinds, nodes: usize) -> (f64, f64) {
+    let mut to = vec![0; nodes];
+    for (_, sent) in kinds.iter().filter(|((of, kind), _)| is_finding(of, kind)) {
+        sent.to.iter().for_each(|(node, frames)| to[*node] += frames);
+    }
+    (to.iter().sum::<u64>() as f64 / nodes as f64, to.iter().max().copied().unwrap_or_default() as f64)
 }
 
 fn is_lookup(of: &str, kind: &str) -> bool {
