@@ -10,9 +10,9 @@ use super::progress::say;
 use super::run::print;
 use crate::engine::slot::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance};
 use sandbox::instrument::Tuning;
-use sandbox::module::prepare;
+use sandbox::module::{Form, prepare};
 use sandbox::snapshot::{self, Origin, Recorder, State};
-use sandbox::{End, Engine, File, Limits, NotStarted, Outcome, Running, Slice, Task};
+use sandbox::{End, Engine, File, Limits, NO_OTHERS, NotStarted, Outcome, Running, Slice, Task};
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -74,8 +74,13 @@ impl Stage {
         if let Some(fuel) = plan.settings.fuel_limit {
             limits.fuel = fuel;
         }
-        let prepared = prepare(&program, &limits, Tuning::Wasmer, plan.settings.bit_exact)
-            .map_err(|refusal| Failure::usage(refusal.to_string()))?;
+        let prepared = prepare(
+            &program,
+            &limits,
+            Tuning::Wasmer,
+            Form { bit_exact: plan.settings.bit_exact, ..Form::default() },
+        )
+        .map_err(|refusal| Failure::usage(refusal.to_string()))?;
         if let Err(why) = &prepared.layout {
             return Err(Failure::usage(format!("this program cannot be suspended: {why}")));
         }
@@ -106,6 +111,7 @@ impl Stage {
             files,
             limits,
             seed: 0,
+            thread: None,
         };
         let origin = Origin {
             program: blake3::hash(&program).into(),
@@ -127,6 +133,7 @@ impl Stage {
                 Slice::Ended(halt) => return Ok((running.finish(halt, 0), tally)),
                 Slice::Broken(why) => return Err(Failure::failed(why)),
                 Slice::Yielded => {}
+                Slice::Waits => return Err(Failure::failed(NO_OTHERS)),
             }
             let captured = recorder.capture(&mut running).map_err(Failure::failed)?;
             let encoded = recorder.encode(captured);

@@ -23,6 +23,7 @@ pub mod memory;
 pub mod module;
 mod running;
 pub mod snapshot;
+pub mod swarm;
 pub mod task;
 pub mod trap;
 pub mod unpack;
@@ -30,6 +31,6 @@ pub mod wasi;
 
 pub use engine::{Control, Engine, Instance, Stop};
 pub use memory::{GuestMemory, OutOfBounds};
-pub use running::{NotStarted, Pace, Running, Slice, run_task};
+pub use running::{NO_OTHERS, NotStarted, Pace, Running, Slice, run_task};
 pub use task::{End, File, Limit, Limits, Outcome, Task};
 pub use trap::Trap;

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The function that a WASI command is run by.
 const COMMAND: &str = "_start";
 
+/// Why a task ends that waits where nobody carries what it sends.
+pub const NO_OTHERS: &str = "it waits for other threads, and there are none";
+
 /// A task in an engine, between two slices.
 pub struct Running<I> {
     pub(crate) instance: I,
@@ -28,6 +31,8 @@ pub struct Running<I> {
 pub enum Slice {
     /// The fuel is used up; the task is suspended and can be run on, or snapshotted.
     Yielded,
+    /// It waits for other threads; it can be run on when [`crate::swarm::Swarm::waits`] says so, or snapshotted.
+    Waits,
     Ended(Halt),
     /// The engine failed; says nothing about the task.
     Broken(String),
@@ -81,7 +86,9 @@ impl<I: Instance> Running<I> {
             instance.set_control(Control::Depth, 0);
         }
         let called = instance.call(COMMAND);
-        let left = instance.control(Control::Fuel);
+        // A call that waits takes what was left out of the global.
+        let waits = instance.host().take_left();
+        let left = waits.unwrap_or_else(|| instance.control(Control::Fuel));
         let now = instance.control(Control::State) as i32;
         // No program can reach these globals; if one did, its account would not go backwards.
         self.fuel = self.fuel.saturating_add(slice.saturating_sub(left).max(0) as u64);
@@ -92,7 +99,7 @@ impl<I: Instance> Running<I> {
             }
             Ok(()) if now == state::UNWIND => {
                 self.suspended = true;
-                Slice::Yielded
+                if waits.is_some() { Slice::Waits } else { Slice::Yielded }
             }
             Ok(()) => Slice::Ended(Halt::Exit(0)),
             Err(Stop::Halt(Halt::Trap(_))) if now == state::TOO_DEEP => {
@@ -203,6 +210,7 @@ pub fn run_task<E: Engine>(
     loop {
         match running.slice(u64::MAX) {
             Slice::Yielded => {}
+            Slice::Waits => return Err(NO_OTHERS.into()),
             Slice::Ended(halt) => return Ok(running.finish(halt, 0)),
             Slice::Broken(why) => return Err(why),
         }

@@ -1,5 +1,6 @@
 //! A task as an engine sees it: all bytes in hand, every bound stated.
 
+use crate::swarm::Thread;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ pub struct Task {
     pub limits: Limits,
     /// Everything random in the run comes from it.
     pub seed: u64,
+    /// Its place among the threads of a virtual computer, if it is one.
+    pub thread: Option<Thread>,
 }
 
 /// A file of the task's own small world.

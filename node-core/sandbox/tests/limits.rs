@@ -2,7 +2,7 @@
 
 use sandbox::Limits;
 use sandbox::instrument::Tuning;
-use sandbox::module::{Prepared, Refusal, inspect, prepare};
+use sandbox::module::{Form, Prepared, Refusal, inspect, prepare};
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
     GlobalType, MemorySection, MemoryType, Module, TypeSection, ValType,
@@ -52,7 +52,7 @@ fn command(types: u32, functions: u32, globals: u32) -> Vec<u8> {
 const TUNINGS: [Tuning; 2] = [Tuning::Wasmer, Tuning::V8];
 
 fn prepared(program: &[u8], tuning: Tuning) -> Result<Prepared, Refusal> {
-    prepare(program, &Limits::default(), tuning, false)
+    prepare(program, &Limits::default(), tuning, Form::default())
 }
 
 #[test]

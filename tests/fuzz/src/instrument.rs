@@ -5,7 +5,7 @@ use crate::gauge::within;
 use arbitrary::{Arbitrary, Unstructured};
 use sandbox::Limits;
 use sandbox::instrument::{Options, Tuning};
-use sandbox::module::prepare;
+use sandbox::module::{Form, prepare};
 use std::sync::LazyLock;
 use wasm_smith::{Config, Module};
 use wasmparser::{Validator, WasmFeatures};
@@ -113,7 +113,9 @@ pub fn instrument(data: &[u8]) {
     assert_eq!(layouts[0], layouts[1], "snapshots of one engine's form fit the other's");
     // As every node does it before it compiles.
     let limits = Limits { memory_bytes: 4 << 20, ..Limits::default() };
-    let prepared = within(bound(&program), || prepare(&program, &limits, Tuning::Wasmer, input.bit_exact));
+    let prepared = within(bound(&program), || {
+        prepare(&program, &limits, Tuning::Wasmer, Form { bit_exact: input.bit_exact, ..Form::default() })
+    });
     if let Ok(prepared) = prepared {
         is_valid(&prepared.bytes);
     }

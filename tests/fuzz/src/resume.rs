@@ -131,7 +131,7 @@ fn go_on(
 ) {
     for fuel in slices {
         match running.slice((*fuel).into()) {
-            Slice::Yielded => {}
+            Slice::Yielded | Slice::Waits => {}
             Slice::Ended(halt) => return left(running.finish(halt, 0)),
             Slice::Broken(why) => panic!("the engine is to blame: {why}"),
         }

@@ -3,7 +3,7 @@
 use crate::engine::{Interpreted, Interpreter};
 use crate::forge::Parts;
 use sandbox::instrument::{Layout, Tuning};
-use sandbox::module::{Prepared, prepare};
+use sandbox::module::{Form, Prepared, prepare};
 use sandbox::snapshot::{Origin, Recorder, State};
 use sandbox::wasi::{FUNCTIONS, MODULE, Param};
 use sandbox::{Engine, File, Limits, NotStarted, Outcome, Running, Slice, Task};
@@ -62,7 +62,7 @@ impl Stage {
             ..Task::default()
         };
         let origin = Origin { program: blake3::hash(program).into(), memory_limit: MEMORY, bit_exact: false };
-        let prepared = prepare(program, &task.limits, Tuning::Wasmer, false).expect("fit to run");
+        let prepared = prepare(program, &task.limits, Tuning::Wasmer, Form::default()).expect("fit to run");
         let layout = prepared.layout.clone().expect("it can be suspended");
         let mut engine = Interpreter::with_fuel(FUEL_A_CALL);
         let module = engine.compile(&prepared).expect("compiled");

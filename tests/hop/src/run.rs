@@ -3,7 +3,7 @@
 use crate::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance};
 use node_core::{BlobId, SealKey};
 use sandbox::instrument::Tuning;
-use sandbox::module::prepare;
+use sandbox::module::{self, prepare};
 use sandbox::snapshot::{Encoded, Recorder, State};
 use sandbox::wasi::Halt;
 use sandbox::{Control, Engine, Instance, Limits, Outcome, Running, Slice, Task};
@@ -34,7 +34,9 @@ impl Ready {
     /// `None` if the pass refuses it.
     pub(crate) fn of(program: &[u8], bit_exact: bool) -> Option<Ready> {
         let limits = Limits { memory_bytes: MEMORY, ..Limits::default() };
-        let prepared = prepare(program, &limits, Tuning::Wasmer, bit_exact).ok()?;
+        let prepared =
+            prepare(program, &limits, Tuning::Wasmer, module::Form { bit_exact, ..Default::default() })
+                .ok()?;
         prepared.layout.as_ref().ok()?;
         let compiled = |compiler| {
             let mut engine = WasmerEngine::new(compiler);
@@ -87,7 +89,7 @@ impl Ready {
 /// Runs it to its end, or for so much fuel.
 pub(crate) fn slice(running: &mut Running<WasmerInstance>, fuel: u64) -> Option<Halt> {
     match running.slice(fuel) {
-        Slice::Yielded => None,
+        Slice::Yielded | Slice::Waits => None,
         Slice::Ended(halt) => Some(halt),
         Slice::Broken(why) => panic!("the engine failed: {why}"),
     }

@@ -438,6 +438,7 @@ fn resolve(task: EngineTask, disk: &Disk) -> Result<Task, String> {
         files: task.files.into_iter().map(file).collect::<Result<_, _>>()?,
         limits: task.limits,
         seed: task.seed,
+        thread: None,
     })
 }
 

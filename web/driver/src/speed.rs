@@ -90,7 +90,9 @@ mod tests {
     #[test]
     fn the_standard_program_is_fit_to_run_and_can_be_suspended() {
         let limits = Limits { memory_bytes: MEMORY, ..Limits::default() };
-        let prepared = sandbox::module::prepare(PROGRAM, &limits, Tuning::V8, false).expect("fit to run");
+        let prepared =
+            sandbox::module::prepare(PROGRAM, &limits, Tuning::V8, sandbox::module::Form::default())
+                .expect("fit to run");
         assert!(prepared.layout.is_ok());
         assert!(program(&BlobId::of(PROGRAM)).is_some() && program(&BlobId::of(b"another")).is_none());
     }

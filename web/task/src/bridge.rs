@@ -52,7 +52,7 @@ impl Called {
         let arguments = &mut arguments[..function.params.len().min(MAX_PARAMS)];
         ARGUMENTS.with(|passed| arguments.iter_mut().zip(passed).for_each(|(a, p)| *a = p.get()));
         match self.host.call(function, arguments, &mut self.memory) {
-            Ok(errno) => errno as i32,
+            Ok(answer) => answer.errno() as i32,
             Err(halt) => {
                 self.halt = Some(halt);
                 HALT

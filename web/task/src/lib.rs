@@ -77,7 +77,12 @@ impl Slot {
         let answer = Object::new();
         let set = |key: &str, value: &JsValue| Reflect::set(&answer, &key.into(), value).map(drop);
         let limits = Limits { memory_bytes: form.memory_bytes, ..Limits::default() };
-        let prepared = match sandbox::module::prepare(&program, &limits, Tuning::V8, form.bit_exact) {
+        let prepared = match sandbox::module::prepare(
+            &program,
+            &limits,
+            Tuning::V8,
+            sandbox::module::Form { bit_exact: form.bit_exact, ..Default::default() },
+        ) {
             Ok(prepared) => prepared,
             Err(refusal) => {
                 set("refused", &refusal.to_string().into())?;

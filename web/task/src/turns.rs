@@ -4,7 +4,7 @@ use crate::current::{Current, Module, Ready};
 use crate::engine::{BrowserEngine, now_ms};
 use crate::say::Voice;
 use js_sys::{Reflect, WebAssembly};
-use sandbox::Slice;
+use sandbox::{NO_OTHERS, Slice};
 use std::collections::{BTreeMap, VecDeque};
 use wasm_bindgen::{JsCast, JsValue};
 use web_driver::slot::{Answer, Job, Order, Shot};
@@ -91,6 +91,7 @@ impl Turns {
                     let answer = match slice {
                         Slice::Ended(halt) => current.finish(halt),
                         Slice::Broken(why) => Answer::Broken(why),
+                        Slice::Waits => Answer::Broken(NO_OTHERS.into()),
                         // Not an end.
                         Slice::Yielded => Answer::Broken("it ended without an end".into()),
                     };

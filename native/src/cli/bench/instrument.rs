@@ -18,8 +18,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use node_core::ids::BlobId;
 use sandbox::instrument::Tuning;
-use sandbox::module::{self, Prepared, prepare};
-use sandbox::{End, Engine, File, Limits, Pace, Running, Slice, Task};
+use sandbox::module::{self, Form, Prepared, prepare};
+use sandbox::{End, Engine, File, Limits, NO_OTHERS, Pace, Running, Slice, Task};
 use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Instant;
@@ -185,7 +185,8 @@ impl Kernel {
         let limits = Limits::default();
         let failed = |why: module::Refusal| Failure::failed(format!("{}: {why}", self.name));
         let suspendable = |bit_exact| -> Result<Prepared, Failure> {
-            let prepared = prepare(program, &limits, tuning, bit_exact).map_err(failed)?;
+            let prepared =
+                prepare(program, &limits, tuning, Form { bit_exact, ..Form::default() }).map_err(failed)?;
             match &prepared.layout {
                 Ok(_) => Ok(prepared),
                 Err(why) => Err(Failure::failed(format!("{}: {why}", self.name))),
@@ -276,6 +277,7 @@ fn once(
             Slice::Yielded => pace.took(slice_began.elapsed().as_micros() as u64),
             Slice::Ended(halt) => break halt,
             Slice::Broken(why) => return Err(Failure::failed(why)),
+            Slice::Waits => return Err(Failure::failed(NO_OTHERS)),
         }
     };
     let us = cpu_us().saturating_sub(began) as f64;

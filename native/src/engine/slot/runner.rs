@@ -16,7 +16,7 @@ use node_core::content::BlobRef;
 use node_core::{EngineTask, NoSnapshot, SealKey, SnapshotRef};
 use sandbox::snapshot::{Ahead, Origin, Recorder, State, open};
 use sandbox::wasi::Halt;
-use sandbox::{End, File, Limit, NotStarted, Outcome, Pace, Running, Slice, Task};
+use sandbox::{End, File, Limit, NO_OTHERS, NotStarted, Outcome, Pace, Running, Slice, Task};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -163,7 +163,7 @@ impl Runner {
             given.push(File { data, path: file.path });
         }
         let stdin = blobs.data(stdin).map_err(Nothing::Broken)?;
-        let task = Task { arguments, environment, stdin, files: given, limits, seed };
+        let task = Task { arguments, environment, stdin, files: given, limits, seed, thread: None };
         let origin = Origin { program: program.0, memory_limit: limits.memory_bytes, bit_exact };
         Ok(Arranged { engine, module, blobs, checks, task, origin })
     }
@@ -251,6 +251,7 @@ impl Runner {
                 Slice::Yielded => pace.took(took.as_micros() as u64),
                 Slice::Ended(halt) => return FromSlot::Ended(run, work.running.finish(halt, work.cpu_us)),
                 Slice::Broken(why) => return FromSlot::Broken(run, why),
+                Slice::Waits => return FromSlot::Broken(run, NO_OTHERS.into()),
             }
             let share = self.desk.share();
             if share < 100 {

@@ -3,13 +3,13 @@
 use rustix::time::{ClockId, clock_gettime};
 use sandbox::instrument::{GlobalSlot, Layout};
 use sandbox::module::Prepared;
-use sandbox::wasi::{self, Errno, Function, Halt, Host, Param};
+use sandbox::wasi::{self, Controls, Errno, Function, Halt, Host, Param, settle};
 use sandbox::{Control, Engine, OutOfBounds, Stop, Trap};
 use std::sync::Arc;
 use wasmer::sys::{Cranelift, EngineBuilder, Singlepass};
 use wasmer::{
-    Extern, Function as Import, FunctionEnv, FunctionEnvMut, Global, Instance, InstantiationError, Memory,
-    Module, RuntimeError, Store, Value,
+    AsStoreMut, Extern, Function as Import, FunctionEnv, FunctionEnvMut, Global, Instance,
+    InstantiationError, Memory, Module, RuntimeError, Store, Value,
 };
 use wasmer_types::TrapCode;
 
@@ -43,6 +43,8 @@ struct World {
     host: Host,
     /// None until the instance stands.
     memory: Option<Memory>,
+    /// Globals of an instrumented module, by [`Control`].
+    controls: Vec<Global>,
 }
 
 /// A task in wasmer.
@@ -139,7 +141,7 @@ impl Engine for WasmerEngine {
 
     fn instantiate(&mut self, compiled: &Compiled, host: Host) -> Result<WasmerInstance, Stop> {
         let mut store = Store::new(self.engine.clone());
-        let env = FunctionEnv::new(&mut store, World { host, memory: None });
+        let env = FunctionEnv::new(&mut store, World { host, memory: None, controls: Vec::new() });
         let imports = compiled.imports.iter();
         let externs = imports.map(|function| link(&mut store, &env, function).map(Extern::Function));
         let externs: Vec<Extern> = externs.collect::<Result<_, _>>()?;
@@ -154,6 +156,7 @@ impl Engine for WasmerEngine {
                 controls.push(instance.exports.get_global(control.export()).map_err(broken)?.clone());
             }
         }
+        env.as_mut(&mut store).controls = controls.clone();
         Ok(WasmerInstance { store, env, instance, memory, controls })
     }
 }
@@ -175,19 +178,11 @@ impl sandbox::Instance for WasmerInstance {
     }
 
     fn control(&mut self, control: Control) -> i64 {
-        match self.controls.get(control as usize).map(|global| global.get(&mut self.store)) {
-            Some(Value::I32(value)) => value.into(),
-            Some(Value::I64(value)) => value,
-            _ => 0,
-        }
+        control_of(&self.controls, control, &mut self.store)
     }
 
     fn set_control(&mut self, control: Control, value: i64) {
-        let value = if control.is_wide() { Value::I64(value) } else { Value::I32(value as i32) };
-        // It is there, mutable, and of this type: the pass made it.
-        if let Some(global) = self.controls.get(control as usize) {
-            let _ = global.set(&mut self.store, value);
-        }
+        set_control_of(&self.controls, control, value, &mut self.store);
     }
 
     fn global(&mut self, slot: &GlobalSlot) -> u128 {
@@ -262,13 +257,50 @@ fn call(
     function: &'static Function,
     args: &[u64],
 ) -> Result<u32, Halted> {
-    let (world, store) = ctx.data_and_store_mut();
+    let (world, mut store) = ctx.data_and_store_mut();
     let Some(memory) = &world.memory else { return Ok(Errno::Fault as u32) };
     let view = memory.view(&store);
     // SAFETY: the memory is not shared (`prepare` refuses that), its program waits for this
     // call on this thread, and the slice ends with the call, before the memory can grow.
     let mut memory = unsafe { view.data_unchecked_mut() };
-    world.host.call(function, args, &mut memory).map_err(Halted)
+    let answer = world.host.call(function, args, &mut memory).map_err(Halted)?;
+    if !function.waits || world.host.swarm().is_none() {
+        return Ok(answer.errno());
+    }
+    let World { host, controls, .. } = world;
+    Ok(settle(host, answer, &mut Globals { controls, store: &mut store }))
+}
+
+/// Globals by which the pass has the instance driven, within a call that it makes.
+struct Globals<'a, S> {
+    controls: &'a [Global],
+    store: &'a mut S,
+}
+
+impl<S: AsStoreMut> Controls for Globals<'_, S> {
+    fn get(&mut self, control: Control) -> i64 {
+        control_of(self.controls, control, self.store)
+    }
+
+    fn set(&mut self, control: Control, value: i64) {
+        set_control_of(self.controls, control, value, self.store);
+    }
+}
+
+fn control_of(controls: &[Global], control: Control, store: &mut impl AsStoreMut) -> i64 {
+    match controls.get(control as usize).map(|global| global.get(store)) {
+        Some(Value::I32(value)) => value.into(),
+        Some(Value::I64(value)) => value,
+        _ => 0,
+    }
+}
+
+fn set_control_of(controls: &[Global], control: Control, value: i64, store: &mut impl AsStoreMut) {
+    let value = if control.is_wide() { Value::I64(value) } else { Value::I32(value as i32) };
+    // It is there, mutable, and of this type: the pass made it.
+    if let Some(global) = controls.get(control as usize) {
+        let _ = global.set(store, value);
+    }
 }
 
 /// A function of the host as an import of the program, with its exact signature: calls then
@@ -328,7 +360,7 @@ mod tests {
         let engine = WasmerEngine::new(Compiler::Cranelift);
         let mut store = Store::new(engine.engine.clone());
         let host = Host::new(&Default::default()).unwrap();
-        let env = FunctionEnv::new(&mut store, World { host, memory: None });
+        let env = FunctionEnv::new(&mut store, World { host, memory: None, controls: Vec::new() });
         for function in wasi::FUNCTIONS {
             let Ok(import) = link(&mut store, &env, function) else { panic!("{} is missing", function.name) };
             let ty = import.ty(&store);

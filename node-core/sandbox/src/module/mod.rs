@@ -13,6 +13,8 @@ pub use refusal::{BadImport, Refusal};
 
 use crate::instrument::{self, INSTRUMENT_VERSION, Layout, Tuning};
 use crate::task::Limits;
+use crate::wasi::{FUNCTIONS, MODULE};
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use survey::Survey;
 pub(crate) use survey::validate;
@@ -43,6 +45,15 @@ pub struct Prepared {
     pub layout: Result<Arc<Layout>, String>,
 }
 
+/// How a program is rewritten, at its job's wish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Form {
+    /// Floats give the same bits in every engine ([`instrument::Options::bit_exact`]).
+    pub bit_exact: bool,
+    /// It can be suspended where it waits for other threads.
+    pub threads: bool,
+}
+
 /// Checks a program as [`prepare`] does, but for the limits.
 pub fn inspect(program: &[u8]) -> Result<Program, Refusal> {
     let survey = Survey::of(program)?;
@@ -69,15 +80,13 @@ pub fn limited(program: &[u8], limits: &Limits) -> Result<Vec<u8>, Refusal> {
 }
 
 /// Checks and limits a program, and makes it suspendable if it can be. The result depends on the
-/// program, the memory limit, the engine, `bit_exact` and [`PREPARE_VERSION`] only.
-pub fn prepare(
-    program: &[u8],
-    limits: &Limits,
-    tuning: Tuning,
-    bit_exact: bool,
-) -> Result<Prepared, Refusal> {
+/// program, the memory limit, the engine, the form and [`PREPARE_VERSION`] only.
+pub fn prepare(program: &[u8], limits: &Limits, tuning: Tuning, form: Form) -> Result<Prepared, Refusal> {
     let bytes = limited(program, limits)?;
-    let options = instrument::Options { bit_exact, tuning, ..instrument::Options::default() };
+    let waits = FUNCTIONS.iter().filter(|function| form.threads && function.waits);
+    let blocking = waits.map(|function| (MODULE.into(), function.name.into())).collect();
+    let bit_exact = form.bit_exact;
+    let options = instrument::Options { bit_exact, tuning, blocking, ..instrument::Options::default() };
     let prepared = match instrument::instrument(&bytes, &options) {
         Ok(made) => Prepared { bytes: made.wasm, layout: Ok(Arc::new(made.layout)) },
         Err(over @ instrument::Refusal::OverLimits(_)) => return Err(Refusal::OverLimits(over.to_string())),

@@ -2,21 +2,26 @@
 
 use super::Halt;
 use crate::memory::OutOfBounds;
+use crate::swarm::Wait;
 
 /// Error number that a host function returns when it did not do what was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Errno {
     TooBig = 1,
+    Again = 6,
     BadF = 8,
     Busy = 10,
+    DQuot = 19,
     Exist = 20,
     Fault = 21,
+    FBig = 22,
     IlSeq = 25,
     Inval = 28,
     Io = 29,
     IsDir = 31,
     MFile = 33,
+    MsgSize = 35,
     NameTooLong = 37,
     NoEnt = 44,
     NoSpc = 51,
@@ -38,6 +43,14 @@ pub(crate) enum Stop {
     Errno(Errno),
     /// The task ends here.
     Halt(Halt),
+    /// The task is suspended in the call, and makes it again.
+    Wait(Wait),
+}
+
+impl From<Wait> for Stop {
+    fn from(wait: Wait) -> Self {
+        Stop::Wait(wait)
+    }
 }
 
 impl From<Errno> for Stop {

@@ -2,9 +2,10 @@
 
 use super::Host;
 use super::errno::{Done, Errno};
-use super::fds::{FLAG_APPEND, FLAGS_ALL, RIGHT_READ, RIGHT_WRITE, Target};
+use super::fds::{FLAG_APPEND, FLAG_NONBLOCK, FLAGS_ALL, RIGHT_READ, RIGHT_WRITE, Target};
 use super::fs::{ROOT, Stat, Times};
 use crate::memory::GuestMemory;
+use crate::swarm::MESSAGE_MAX;
 
 type Memory<'a> = dyn GuestMemory + 'a;
 
@@ -16,6 +17,8 @@ const DIRENT: usize = 24;
 
 pub(super) const TYPE_DIR: u8 = 3;
 pub(super) const TYPE_FILE: u8 = 4;
+/// A socket that keeps messages apart: no libc takes it for a terminal.
+const TYPE_DEVICE: u8 = 5;
 
 /// The path under which a libc finds the preopened directory.
 const ROOT_PATH: &[u8] = b"/";
@@ -71,7 +74,7 @@ pub(super) fn fd_read(
     let descriptor = host.fds.get_mut(fd)?;
     descriptor.may(RIGHT_READ)?;
     memory.check(read, 4)?;
-    let (buffers, _) = buffers(memory, iovs, count)?;
+    let (buffers, total) = buffers(memory, iovs, count)?;
     let n = match &mut descriptor.target {
         Target::Stdin { at } => {
             let from = usize::try_from(*at).ok().and_then(|at| host.stdin.get(at..)).unwrap_or(&[]);
@@ -86,6 +89,11 @@ pub(super) fn fd_read(
         }
         Target::Dir { .. } => return Err(Errno::IsDir.into()),
         Target::Stream(_) => return Err(Errno::BadF.into()),
+        Target::Device(device) => {
+            let swarm = host.swarm.as_mut().ok_or(Errno::Io)?;
+            let found = device.read(swarm, total, descriptor.flags & FLAG_NONBLOCK == 0)?;
+            scatter(memory, &buffers, &found)?
+        }
     };
     Ok(memory.put_u32(read, n)?)
 }
@@ -109,7 +117,7 @@ pub(super) fn fd_pread(
         }
         Target::File { ino, .. } => host.tree.content(*ino)?.from(offset),
         Target::Dir { .. } => return Err(Errno::IsDir.into()),
-        Target::Stream(_) => return Err(Errno::SPipe.into()),
+        Target::Stream(_) | Target::Device(_) => return Err(Errno::SPipe.into()),
     };
     let n = scatter(memory, &buffers, from)?;
     Ok(memory.put_u32(read, n)?)
@@ -142,6 +150,13 @@ pub(super) fn fd_write(
                 *at = at.saturating_add(total);
             }
         }
+        Target::Device(device) => {
+            // More than the longest of all.
+            let len = total.min(2 * MESSAGE_MAX as u64) as usize;
+            let mut data = vec![0; len];
+            gather(memory, &buffers, &mut data)?;
+            device.write(host.swarm.as_mut().ok_or(Errno::Io)?, &mut host.output, &data)?;
+        }
         Target::Stdin { .. } | Target::Dir { .. } => return Err(Errno::BadF.into()),
     }
     // More than an address space would have run into the output limit: saturate all the same.
@@ -168,7 +183,7 @@ pub(super) fn fd_pwrite(
             gather(memory, &buffers, into)?;
         }
         Target::File { .. } => {}
-        Target::Stream(_) | Target::Stdin { .. } => return Err(Errno::SPipe.into()),
+        Target::Stream(_) | Target::Stdin { .. } | Target::Device(_) => return Err(Errno::SPipe.into()),
         Target::Dir { .. } => return Err(Errno::BadF.into()),
     }
     Ok(memory.put_u32(written, u32::try_from(total).unwrap_or(u32::MAX))?)
@@ -188,7 +203,7 @@ pub(super) fn fd_seek(
     let (at, len) = match &mut descriptor.target {
         Target::Stdin { at } => (at, host.stdin.len() as u64),
         Target::File { ino, at } => (at, host.tree.len(*ino)?),
-        Target::Stream(_) => return Err(Errno::SPipe.into()),
+        Target::Stream(_) | Target::Device(_) => return Err(Errno::SPipe.into()),
         Target::Dir { .. } => return Err(Errno::BadF.into()),
     };
     let base = match whence {
@@ -235,7 +250,7 @@ pub(super) fn fd_advise(
         Target::File { .. } if advice <= 5 => Ok(()),
         Target::File { .. } => Err(Errno::Inval.into()),
         Target::Dir { .. } => Err(Errno::BadF.into()),
-        Target::Stdin { .. } | Target::Stream(_) => Err(Errno::SPipe.into()),
+        Target::Stdin { .. } | Target::Stream(_) | Target::Device(_) => Err(Errno::SPipe.into()),
     }
 }
 
@@ -278,10 +293,11 @@ pub(super) fn fd_datasync(host: &mut Host, memory: &mut Memory<'_>, fd: u32) -> 
 pub(super) fn fd_fdstat_get(host: &mut Host, memory: &mut Memory<'_>, fd: u32, stat: u32) -> Done {
     let descriptor = host.fds.get(fd)?;
     let mut bytes = [0; 24];
-    bytes[0] = match descriptor.target {
+    bytes[0] = match &descriptor.target {
         Target::Dir { .. } => TYPE_DIR,
         // The streams are what `prog < in > out` makes of them, not a terminal.
         Target::File { .. } | Target::Stdin { .. } | Target::Stream(_) => TYPE_FILE,
+        Target::Device(_) => TYPE_DEVICE,
     };
     bytes[2..4].copy_from_slice(&descriptor.flags.to_le_bytes());
     bytes[8..16].copy_from_slice(&descriptor.rights.to_le_bytes());
@@ -324,8 +340,15 @@ pub(super) fn fd_filestat_get(host: &mut Host, memory: &mut Memory<'_>, fd: u32,
         Target::File { ino, .. } | Target::Dir { ino, .. } => host.tree.stat(ino)?,
         Target::Stdin { .. } => stream(0, host.stdin.len() as u64),
         Target::Stream(which) => stream(1 + which as u64, host.output.len(which)),
+        Target::Device(_) => return put_device(memory, stat),
     };
     put_stat(memory, stat, &found)
+}
+
+/// Facts about a file under `/swarm`.
+pub(super) fn put_device(memory: &mut Memory<'_>, at: u32) -> Done {
+    put_stat(memory, at, &Stat { ino: u64::MAX - 3, is_dir: false, size: 0, times: Times::default() })?;
+    Ok(memory.write(at + 16, &[TYPE_DEVICE])?)
 }
 
 pub(super) fn put_stat(memory: &mut Memory<'_>, at: u32, stat: &Stat) -> Done {

@@ -1,5 +1,6 @@
 //! The table of open descriptors.
 
+use super::device::Device;
 use super::errno::{Done, Errno};
 use super::fs::{Ino, ROOT, Tree};
 use super::output::Stream;
@@ -18,6 +19,7 @@ pub(super) const RIGHT_WRITE: u64 = 1 << 6;
 pub(super) const RIGHTS_ALL: u64 = (1 << 30) - 1;
 
 pub(super) const FLAG_APPEND: u16 = 1;
+pub(super) const FLAG_NONBLOCK: u16 = 4;
 /// APPEND, DSYNC, NONBLOCK, RSYNC, SYNC.
 pub(super) const FLAGS_ALL: u32 = 31;
 
@@ -28,6 +30,7 @@ pub(super) enum Target {
     Stream(Stream),
     File { ino: Ino, at: u64 },
     Dir { ino: Ino, preopened: bool },
+    Device(Device),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -47,7 +50,7 @@ impl Descriptor {
     pub(super) fn ino(&self) -> Option<Ino> {
         match self.target {
             Target::File { ino, .. } | Target::Dir { ino, .. } => Some(ino),
-            Target::Stdin { .. } | Target::Stream(_) => None,
+            Target::Stdin { .. } | Target::Stream(_) | Target::Device(_) => None,
         }
     }
 }
@@ -77,7 +80,7 @@ impl Default for Fds {
 
 impl Fds {
     /// Whether every descriptor of a table out of a snapshot is on something that is there.
-    pub(super) fn check(&self, tree: &Tree) -> Result<(), &'static str> {
+    pub(super) fn check(&self, tree: &Tree, swarm: bool) -> Result<(), &'static str> {
         if self.0.len() > MAX_OPEN {
             return Err("it has more files open than a task may have");
         }
@@ -85,6 +88,7 @@ impl Fds {
             Target::Stdin { .. } | Target::Stream(_) => true,
             Target::File { ino, .. } => tree.content(ino).is_ok(),
             Target::Dir { ino, .. } => tree.is_dir(ino),
+            Target::Device(_) => swarm,
         };
         if self.0.values().all(right) { Ok(()) } else { Err("it has files open that it does not have") }
     }

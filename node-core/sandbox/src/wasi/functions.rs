@@ -20,6 +20,8 @@ pub struct Function {
     pub params: &'static [Param],
     /// Whether it returns an i32, the error number. Only `proc_exit` does not.
     pub returns: bool,
+    /// Whether a task can be suspended in it.
+    pub waits: bool,
     pub(super) run: fn(&mut Host, &[u64], &mut dyn GuestMemory) -> Done,
 }
 
@@ -44,6 +46,7 @@ macro_rules! functions {
             Function {
                 name: stringify!($name),
                 params: &[$(param!($ty)),*],
+                waits: matches!(stringify!($name).as_bytes(), b"fd_read" | b"fd_write"),
                 returns: !matches!(stringify!($name).as_bytes(), b"proc_exit"),
                 run: |host, args, memory| {
                     // An engine that passes too few gives zeros: no worse than a task that does.

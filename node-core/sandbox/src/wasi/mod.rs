@@ -8,6 +8,7 @@
 //! [`Host`] is plain data: serialise it between two host calls and it is that part of a
 //! suspended task which does not lie in its memory.
 
+mod device;
 mod errno;
 mod fd_calls;
 mod fds;
@@ -18,15 +19,18 @@ mod output;
 mod path_calls;
 mod poll;
 mod process;
+mod settle;
 mod state;
 mod strings;
 
 pub use errno::Errno;
 pub use functions::{FUNCTIONS, Function, MODULE, Param, function};
 pub use process::PROGRAM_NAME;
+pub use settle::{Controls, settle};
 pub use state::BadState;
 
 use crate::memory::GuestMemory;
+use crate::swarm::Swarm;
 use crate::task::{File, Limit, Task};
 use crate::trap::Trap;
 use bytes::Bytes;
@@ -61,6 +65,25 @@ pub enum BadTask {
     File { path: String, why: &'static str },
 }
 
+/// Answer to a call of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It returns this: 0, or an [`Errno`].
+    Errno(u32),
+    /// It is suspended in the call, and makes it again when it goes on.
+    Waits,
+}
+
+impl Answer {
+    /// Number that the call returns; that of a task that waits does not count.
+    pub fn errno(self) -> u32 {
+        match self {
+            Answer::Errno(errno) => errno,
+            Answer::Waits => 0,
+        }
+    }
+}
+
 /// Everything a running task has besides its memory.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -72,6 +95,10 @@ pub struct Host {
     output: Output,
     tree: Tree,
     fds: Fds,
+    /// Messages and questions, of a thread of a virtual computer.
+    swarm: Option<Swarm>,
+    /// Fuel that was left when the task began to wait.
+    left: Option<i64>,
 }
 
 /// Output and files of a task that has ended.
@@ -95,22 +122,43 @@ impl Host {
             output: Output::new(task.limits.output_bytes),
             tree: Tree::new(&task.files)?,
             fds: Fds::default(),
+            swarm: task.thread.map(Swarm::new),
+            left: None,
         })
     }
 
     /// One call by the task: its arguments as they came (an i32 in the low half), and its
-    /// memory. `Ok` is what to return to it, 0 or an [`Errno`]; on `Err` it must not run on.
+    /// memory. On `Err` it must not run on. If [`Function::waits`], and the host has a [`Host::swarm`], the answer goes
+    /// through [`settle`].
     pub fn call(
         &mut self,
         function: &Function,
         args: &[u64],
         memory: &mut dyn GuestMemory,
-    ) -> Result<u32, Halt> {
-        match (function.run)(self, args, memory) {
-            Ok(()) => Ok(0),
-            Err(Stop::Errno(errno)) => Ok(errno as u32),
+    ) -> Result<Answer, Halt> {
+        let result = (function.run)(self, args, memory);
+        if let Some(swarm) = &mut self.swarm {
+            match result {
+                Err(Stop::Wait(wait)) => swarm.wait(wait),
+                _ => swarm.waited(),
+            }
+        }
+        match result {
+            Ok(()) => Ok(Answer::Errno(0)),
+            Err(Stop::Errno(errno)) => Ok(Answer::Errno(errno as u32)),
+            Err(Stop::Wait(_)) => Ok(Answer::Waits),
             Err(Stop::Halt(halt)) => Err(halt),
         }
+    }
+
+    /// Fuel that was left when the task began to wait in its last call; none: it did not.
+    pub(crate) fn take_left(&mut self) -> Option<i64> {
+        self.left.take()
+    }
+
+    /// Messages and questions between a thread of a virtual computer and the others.
+    pub fn swarm(&mut self) -> Option<&mut Swarm> {
+        self.swarm.as_mut()
     }
 
     /// Ends the host and returns the task's output and files.

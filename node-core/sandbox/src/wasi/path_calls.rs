@@ -1,9 +1,11 @@
 //! Host functions on paths.
 
 use super::Host;
+use super::device::{Device, below};
 use super::errno::{Done, Errno};
-use super::fd_calls::{put_stat, set_times};
+use super::fd_calls::{put_device, put_stat, set_times};
 use super::fds::{Descriptor, FLAGS_ALL, RIGHT_WRITE, RIGHTS_ALL, Target};
+use super::fs::ROOT;
 use crate::memory::GuestMemory;
 
 type Memory<'a> = dyn GuestMemory + 'a;
@@ -45,6 +47,16 @@ pub(super) fn path_open(
         return Err(Errno::Inval.into());
     }
     let path = path(memory, at, len)?;
+    if let (ROOT, Some(swarm), Some(parts)) = (dir, &host.swarm, below(&path)) {
+        let device = match Device::open(&parts, swarm) {
+            Ok(_) if wants_dir => return Err(Errno::NotDir.into()),
+            Ok(_) if oflags & CREATE != 0 && oflags & EXCLUSIVE != 0 => return Err(Errno::Exist.into()),
+            opened => opened?,
+        };
+        let (target, rights) = (Target::Device(device), base & RIGHTS_ALL);
+        let number = host.fds.insert(Descriptor { target, rights, inheriting: 0, flags: flags as u16 });
+        return Ok(memory.put_u32(opened, number)?);
+    }
     let place = host.tree.resolve(dir, &path)?;
     let date = host.clock.date();
     let (ino, is_new) = match host.tree.at(&place) {
@@ -97,6 +109,10 @@ pub(super) fn path_filestat_get(
 ) -> Done {
     let dir = host.fds.dir(fd)?;
     let path = path(memory, at, len)?;
+    if let (ROOT, Some(swarm), Some(parts)) = (dir, &host.swarm, below(&path)) {
+        Device::open(&parts, swarm)?;
+        return put_device(memory, stat);
+    }
     let ino = host.tree.at(&host.tree.resolve(dir, &path)?)?;
     put_stat(memory, stat, &host.tree.stat(ino)?)
 }

@@ -111,5 +111,6 @@ fn ready(host: &Host, tag: u8, fd: u32) -> Done<u64> {
         Target::File { .. } | Target::Stream(_) if tag == FD_WRITE => Ok(65_536),
         Target::Stdin { .. } | Target::Stream(_) | Target::File { .. } => Err(Errno::BadF.into()),
         Target::Dir { .. } => Err(Errno::BadF.into()),
+        Target::Device(_) => Err(Errno::NotSup.into()),
     }
 }

@@ -2,8 +2,8 @@
 
 use sandbox::instrument::GlobalSlot;
 use sandbox::module::Prepared;
-use sandbox::wasi::{self, Halt, Host, Param};
-use sandbox::{Control, Engine, Instance, OutOfBounds, Stop, Trap};
+use sandbox::wasi::{self, Controls, Halt, Host, Param, settle};
+use sandbox::{Control, Engine, Instance, OutOfBounds, Stop, Task, Trap};
 use wasmi::{Caller, Extern, Func, Linker, Memory, Module, Store, Val};
 
 #[derive(Clone)]
@@ -51,7 +51,20 @@ fn import(store: &mut Store<World>, function: &'static wasi::Function) -> Func {
         let memory = caller.get_export("memory").and_then(Extern::into_memory).expect("a memory");
         let (mut bytes, world) = memory.data_and_store_mut(&mut caller);
         match world.host.call(function, &args, &mut bytes) {
-            Ok(value) => {
+            Ok(answer) => {
+                let value = if function.waits && world.host.swarm().is_some() {
+                    let controls = Control::ALL.map(|control| {
+                        caller.get_export(control.export()).and_then(Extern::into_global).expect("a control")
+                    });
+                    // The host is taken out: it and the globals are behind one borrow.
+                    let nobody = Host::new(&Task::default()).expect("an empty task");
+                    let mut host = std::mem::replace(&mut caller.data_mut().host, nobody);
+                    let value = settle(&mut host, answer, &mut Globals { controls, caller: &mut caller });
+                    caller.data_mut().host = host;
+                    value
+                } else {
+                    answer.errno()
+                };
                 if let Some(result) = results.first_mut() {
                     *result = Val::I32(value as i32);
                 }
@@ -63,6 +76,26 @@ fn import(store: &mut Store<World>, function: &'static wasi::Function) -> Func {
             }
         }
     })
+}
+
+struct Globals<'a, 'b> {
+    controls: [wasmi::Global; 5],
+    caller: &'a mut Caller<'b, World>,
+}
+
+impl Controls for Globals<'_, '_> {
+    fn get(&mut self, control: Control) -> i64 {
+        match self.controls[control as usize].get(&*self.caller) {
+            Val::I32(value) => value.into(),
+            Val::I64(value) => value,
+            other => panic!("{control:?} is {other:?}"),
+        }
+    }
+
+    fn set(&mut self, control: Control, value: i64) {
+        let value = if control.is_wide() { Val::I64(value) } else { Val::I32(value as i32) };
+        self.controls[control as usize].set(&mut *self.caller, value).expect("of this type");
+    }
 }
 
 impl Engine for Interpreter {

@@ -3,3 +3,4 @@
 mod engine;
 mod hostile;
 mod stories;
+mod threads;

@@ -2,7 +2,7 @@
 
 use crate::engine::{Interpreted, Interpreter};
 use sandbox::instrument::Tuning;
-use sandbox::module::{Prepared, prepare};
+use sandbox::module::{Form, Prepared, prepare};
 use sandbox::snapshot::{Ahead, Encoded, Origin, Recorder, State, open, seal};
 use sandbox::{End, Engine, File, Limit, Limits, Outcome, Pace, Running, Slice, Task, run_task};
 
@@ -31,9 +31,13 @@ pub(crate) struct Made {
 }
 
 pub(crate) fn made(text: &str, task: &Task) -> Made {
-    let prepared =
-        prepare(&wat::parse_str(text).expect("the test's program"), &task.limits, Tuning::Wasmer, false)
-            .unwrap();
+    let prepared = prepare(
+        &wat::parse_str(text).expect("the test's program"),
+        &task.limits,
+        Tuning::Wasmer,
+        Form { threads: task.thread.is_some(), ..Form::default() },
+    )
+    .unwrap();
     let mut engine = Interpreter::with_fuel(1 << 40);
     let module = engine.compile(&prepared).unwrap();
     Made { prepared, engine, module }
@@ -85,6 +89,7 @@ fn a_task_in_slices_ends_as_one_that_is_left_alone_and_uses_the_same_fuel() {
                 Slice::Yielded => slices += 1,
                 Slice::Ended(halt) => break halt,
                 Slice::Broken(why) => panic!("{why}"),
+                Slice::Waits => panic!("it is no thread"),
             }
         };
         assert!(slices as u64 >= alone.fuel / slice / 100, "{slices} slices of {slice}");
@@ -109,6 +114,7 @@ fn a_task_that_is_moved_at_every_slice_ends_the_same() {
             match running.slice(slice) {
                 Slice::Ended(halt) => break halt,
                 Slice::Broken(why) => panic!("{why}"),
+                Slice::Waits => panic!("it is no thread"),
                 Slice::Yielded => {}
             }
             let snapshot = taken(&mut recorder, &mut running);

@@ -6,4 +6,5 @@ mod moving;
 mod paths;
 mod streams;
 mod support;
+mod threads;
 mod world;

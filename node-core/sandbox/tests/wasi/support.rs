@@ -1,17 +1,21 @@
 //! A task that consists of its host calls.
 
-use sandbox::wasi::{self, Halt, Host};
+use sandbox::wasi::{self, Answer, Halt, Host};
 use sandbox::{File, Limits, Task};
 
 /// Errors by the names that the specification gives them.
 pub(crate) mod errno {
+    pub(crate) const AGAIN: u32 = 6;
     pub(crate) const BADF: u32 = 8;
+    pub(crate) const BUSY: u32 = 10;
+    pub(crate) const DQUOT: u32 = 19;
     pub(crate) const EXIST: u32 = 20;
     pub(crate) const FAULT: u32 = 21;
     pub(crate) const ILSEQ: u32 = 25;
     pub(crate) const INVAL: u32 = 28;
     pub(crate) const ISDIR: u32 = 31;
     pub(crate) const MFILE: u32 = 33;
+    pub(crate) const MSGSIZE: u32 = 35;
     pub(crate) const NAMETOOLONG: u32 = 37;
     pub(crate) const NOENT: u32 = 44;
     pub(crate) const NOSPC: u32 = 51;
@@ -32,6 +36,7 @@ pub(crate) const READ: u64 = 1 << 1;
 pub(crate) const WRITE: u64 = 1 << 6;
 
 pub(crate) const APPEND: u32 = 1;
+pub(crate) const NONBLOCK: u32 = 4;
 
 /// The descriptor of `/`.
 pub(crate) const ROOT: u32 = 3;
@@ -67,7 +72,17 @@ impl Guest {
     pub(crate) fn try_call(&mut self, name: &str, args: &[u64]) -> Result<u32, Halt> {
         let function = wasi::function(name).unwrap_or_else(|| panic!("{name} is missing"));
         assert_eq!(function.params.len(), args.len(), "arguments of {name}");
-        self.host.call(function, args, &mut &mut self.memory[..])
+        self.host.call(function, args, &mut &mut self.memory[..]).map(Answer::errno)
+    }
+
+    /// A call in which the task may wait: its error number, if it does not.
+    pub(crate) fn waiting_call(&mut self, name: &str, args: &[u64]) -> Option<u32> {
+        let function = wasi::function(name).unwrap_or_else(|| panic!("{name} is missing"));
+        match self.host.call(function, args, &mut &mut self.memory[..]) {
+            Ok(Answer::Errno(errno)) => Some(errno),
+            Ok(Answer::Waits) => None,
+            Err(halt) => panic!("{name} ended the task: {halt:?}"),
+        }
     }
 
     /// The error number of a call.

@@ -212,6 +212,7 @@ fn resolve(run: RunId, entry: &Run, holds: Option<BlobId>, world: &impl World) -
         files: task.files.iter().map(file).collect::<Result<_, String>>()?,
         limits: task.limits,
         seed: task.seed,
+        thread: None,
     };
     let from = task.from.as_ref().map(from).transpose()?;
     Ok(Job { run: run.0, task: content, key: task.key, from, ahead: *ahead })

@@ -6,7 +6,7 @@ use crate::engine::{BrowserEngine, now_ms};
 use crate::instance::BrowserInstance;
 use js_sys::WebAssembly;
 use sandbox::instrument::{Options, Tuning};
-use sandbox::module::{Prepared, prepare};
+use sandbox::module::{Form, Prepared, prepare};
 use sandbox::snapshot::{Recorder, State, open, seal};
 use sandbox::{
     End, Engine, File, Instance, Limit, Limits, NotStarted, Outcome, Running, Slice, Task, run_task,
@@ -37,7 +37,7 @@ struct Made {
 impl Made {
     fn of(text: &str) -> Made {
         let program = wat::parse_str(text).expect("the test's program");
-        let prepared = prepare(&program, &task().limits, Tuning::V8, false).expect("fit to run");
+        let prepared = prepare(&program, &task().limits, Tuning::V8, Form::default()).expect("fit to run");
         let mut engine = BrowserEngine::new().expect("an engine");
         let module = engine.compile(&prepared).expect("compiled");
         Made { engine, prepared, module }
@@ -80,6 +80,7 @@ fn slices_of_any_length_end_as_one_does_with_the_same_fuel() {
                 Slice::Yielded => {}
                 Slice::Ended(halt) => break halt,
                 Slice::Broken(why) => panic!("{why}"),
+                Slice::Waits => panic!("it is no thread"),
             }
         };
         assert_eq!(running.finish(halt, 0), alone, "slices of {slice}");
@@ -108,6 +109,7 @@ fn a_task_that_is_moved_at_every_slice_ends_the_same() {
         match running.slice(1_009) {
             Slice::Ended(halt) => break halt,
             Slice::Broken(why) => panic!("{why}"),
+            Slice::Waits => panic!("it is no thread"),
             Slice::Yielded => {}
         }
         let state = state_of(&mut Recorder::new(FORM.origin()), &mut running);

@@ -3,7 +3,7 @@
 use super::world::{World, job};
 use crate::engine::{BrowserEngine, now_ms};
 use sandbox::instrument::Tuning;
-use sandbox::module::prepare;
+use sandbox::module::{Form, prepare};
 use sandbox::{Engine, Limits, Running, Slice, Task};
 use wasm_bindgen_test::*;
 
@@ -74,7 +74,7 @@ fn slices_cost_little() {
             (local.get $i))
         (func (export "_start") (drop (call $deep (i32.const 30)))))"#;
     let program = wat::parse_str(text).expect("a program");
-    let prepared = prepare(&program, &Limits::default(), Tuning::V8, false).expect("fit to run");
+    let prepared = prepare(&program, &Limits::default(), Tuning::V8, Form::default()).expect("fit to run");
     let mut engine = BrowserEngine::new().expect("an engine");
     let module = engine.compile(&prepared).expect("compiled");
     let mut time = |slice: u64| {
