@@ -19,7 +19,13 @@ impl Story {
         for _ in 0..20 {
             let submitted = self.world.run(["submit", "job.toml", "--output", "json"]).ok().json();
             let job = submitted["id"].as_str().unwrap().to_owned();
-            let seen = unit_until(&self.world, &job, |unit| unit["checkpoints"].as_u64() > Some(0));
+            // A busy machine may save none before the unit ends.
+            let is_done = |unit: &Value| unit["state"] == "done";
+            let is_saved = |unit: &Value| unit["checkpoints"].as_u64() > Some(0);
+            let seen = unit_until(&self.world, &job, |unit| is_saved(unit) || is_done(unit));
+            if is_done(&seen) {
+                continue;
+            }
             if seen["owner"].is_string() && seen["owner"] != seen["runner"] {
                 return (job, seen);
             }
