@@ -8,7 +8,8 @@
 
 use crate::memory::TaskMemory;
 use js_sys::{Object, Reflect, Uint8Array, WebAssembly};
-use sandbox::wasi::{FUNCTIONS, Function, Halt, Host, MODULE, Param};
+use sandbox::wasi::{Answer, FUNCTIONS, Function, Halt, Host, MODULE, Param};
+use sandbox::{NO_OTHERS, Trap};
 use std::cell::Cell;
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_encoder as enc;
@@ -52,7 +53,12 @@ impl Called {
         let arguments = &mut arguments[..function.params.len().min(MAX_PARAMS)];
         ARGUMENTS.with(|passed| arguments.iter_mut().zip(passed).for_each(|(a, p)| *a = p.get()));
         match self.host.call(function, arguments, &mut self.memory) {
-            Ok(answer) => answer.errno() as i32,
+            Ok(Answer::Errno(errno)) => errno as i32,
+            // Pages run no threads yet.
+            Ok(Answer::Waits) => {
+                self.halt = Some(Halt::Trap(Trap::Other(NO_OTHERS.into())));
+                HALT
+            }
             Err(halt) => {
                 self.halt = Some(halt);
                 HALT
