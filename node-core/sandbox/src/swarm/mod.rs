@@ -71,7 +71,7 @@ pub enum Tell {
 /// Outcome of a read, or of several, that could have been another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Choice {
-    /// So many found nothing, at least one.
+    /// Reads that found nothing, one after the other: at least one.
     Nothing(u64),
     /// One found a message of this thread, or its end.
     From(u32),
@@ -88,6 +88,8 @@ pub struct Swarm {
     /// Not known to be written down; the first has the number `told`.
     tells: VecDeque<Tell>,
     told: u64,
+    /// Tells below this number have left, and change no more, wherever the thread goes on.
+    sealed: u64,
     /// Outcomes of the next reads, in a thread that is run again.
     replay: VecDeque<Choice>,
     /// Reads that had the first of them, if it is [`Choice::Nothing`].
@@ -134,6 +136,7 @@ impl Swarm {
             questions: 0,
             tells: VecDeque::new(),
             told: 0,
+            sealed: 0,
             replay: VecDeque::new(),
             replayed: 0,
             reported: 0,
@@ -145,7 +148,7 @@ impl Swarm {
     /// Whether a thread can have come to this state.
     pub(crate) fn is_sound(&self) -> bool {
         let fits = |tell: &Tell| !matches!(tell, Tell::Report(bytes) if bytes.len() > VALUE_MAX);
-        let numbers = [self.questions, self.told, self.replayed, self.reported];
+        let numbers = [self.questions, self.told, self.sealed, self.replayed, self.reported];
         self.mail.is_sound()
             && self.tells.len() <= TELLS
             && self.tells.iter().all(fits)
@@ -175,7 +178,8 @@ impl Swarm {
         if let Some(Asked { number, question, told, .. }) = open {
             asks.push(Ask::Question { number: *number, question: question.clone(), told: *told });
         }
-        self.gone = (self.told + self.tells.len() as u64, self.questions);
+        self.sealed = self.tells_so_far();
+        self.gone = (self.sealed, self.questions);
         asks
     }
 
@@ -237,6 +241,10 @@ impl Swarm {
         self.reported
     }
 
+    fn tells_so_far(&self) -> u64 {
+        self.told + self.tells.len() as u64
+    }
+
     fn goes_on(&mut self, over: Wait) {
         if self.waits == Some(over) {
             self.waits = None;
@@ -257,13 +265,13 @@ impl Swarm {
 
     /// Takes a message for another thread; false: there is no room.
     pub(crate) fn send(&mut self, to: u32, message: Bytes) -> bool {
-        let told = self.told + self.tells.len() as u64;
+        let told = self.tells_so_far();
         self.mail.send(to, message, told)
     }
 
     /// Takes something to be written down; false: there is no room.
     pub(crate) fn tell(&mut self, tell: Tell) -> bool {
-        let is_here = self.told + self.tells.len() as u64 > self.gone.0;
+        let is_here = self.tells_so_far() > self.sealed;
         if let (Tell::Choice(Choice::Nothing(more)), Some(Tell::Choice(Choice::Nothing(tries)))) =
             (&tell, self.tells.back_mut().filter(|_| is_here))
         {
@@ -288,7 +296,7 @@ impl Swarm {
 
     /// The answer to the question; none: it is on its way.
     pub(crate) fn ask(&mut self, question: impl FnOnce() -> Question) -> Option<Reply> {
-        let told = self.told + self.tells.len() as u64;
+        let told = self.tells_so_far();
         if let Some(asked) = &mut self.asked {
             let reply = asked.reply.take();
             self.asked.take_if(|_| reply.is_some());

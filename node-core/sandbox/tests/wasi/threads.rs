@@ -270,3 +270,15 @@ fn whatever_bytes_a_state_has_it_is_refused_or_sound() {
     }
     assert!(taken > 10, "{taken} of {} were taken", state.len() * 6);
 }
+
+#[test]
+fn what_has_been_told_stays_as_it_was_told_wherever_the_thread_goes_on() {
+    let mut guest = thread();
+    let any = guest.try_open(ROOT, "swarm/from/any", 0, READ, NONBLOCK).unwrap();
+    read(&mut guest, any, 99);
+    let told = swarm(&mut guest).asks();
+    let mut guest = moved(guest);
+    read(&mut guest, any, 99);
+    let again = swarm(&mut guest).asks();
+    assert_eq!((told.len(), again.len(), &again[..1]), (1, 2, &told[..]));
+}
