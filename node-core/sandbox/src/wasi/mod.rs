@@ -128,8 +128,8 @@ impl Host {
     }
 
     /// One call by the task: its arguments as they came (an i32 in the low half), and its
-    /// memory. On `Err` it must not run on. If [`Function::waits`], and the host has a [`Host::swarm`], the answer goes
-    /// through [`settle`].
+    /// memory. On `Err` it must not run on. If
+    /// [`Function::waits`], and the host has a [`Host::swarm`], the answer goes through [`settle()`].
     pub fn call(
         &mut self,
         function: &Function,
