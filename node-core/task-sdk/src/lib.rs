@@ -1,0 +1,20 @@
+//! Threads of a virtual computer, for programs in Rust that are built for `wasm32-wasip1`.
+//!
+//! A job may be a virtual computer: its program begins threads on other nodes, sends messages between them,
+//! shares variables and reports partial results. All of it goes by files under `/swarm`, which
+//! `docs/task-api.md` specifies. This crate opens, reads and writes these files; it has no state on the nodes.
+//!
+//! - [`spawn`], [`Thread::join`]: threads of the same program;
+//!
+//! A thread may be suspended in each call that waits, and go on in it on another node. A program that does not
+//! run as a thread gets [`Error::NoThread`] from each call.
+
+mod error;
+mod files;
+mod threads;
+
+pub use error::{Error, Result};
+pub use threads::{Ended, Thread, me, spawn, workers};
+
+/// Longest message, and longest input of a thread with its arguments, bytes.
+pub const MESSAGE_MAX: usize = 256 << 10;
