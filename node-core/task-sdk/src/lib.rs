@@ -5,15 +5,21 @@
 //! `docs/task-api.md` specifies. This crate opens, reads and writes these files; it has no state on the nodes.
 //!
 //! - [`spawn`], [`Thread::join`]: threads of the same program;
+//! - [`send`], [`recv`], [`recv_any`]: messages, in MessagePack or as bytes;
 //!
 //! A thread may be suspended in each call that waits, and go on in it on another node. A program that does not
 //! run as a thread gets [`Error::NoThread`] from each call.
 
 mod error;
 mod files;
+mod messages;
 mod threads;
 
 pub use error::{Error, Result};
+pub use messages::{
+    Received, recv, recv_any, recv_any_bytes, recv_bytes, send, send_bytes, try_recv, try_recv_any,
+    try_recv_any_bytes, try_recv_bytes,
+};
 pub use threads::{Ended, Thread, me, spawn, workers};
 
 /// Longest message, and longest input of a thread with its arguments, bytes.
