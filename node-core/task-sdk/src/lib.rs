@@ -6,16 +6,19 @@
 //!
 //! - [`spawn`], [`Thread::join`]: threads of the same program;
 //! - [`send`], [`recv`], [`recv_any`]: messages, in MessagePack or as bytes;
+//! - [`Global`]: a variable of all threads, replaced only by a thread that has read its last value;
 //!
 //! A thread may be suspended in each call that waits, and go on in it on another node. A program that does not
 //! run as a thread gets [`Error::NoThread`] from each call.
 
 mod error;
 mod files;
+mod globals;
 mod messages;
 mod threads;
 
 pub use error::{Error, Result};
+pub use globals::Global;
 pub use messages::{
     Received, recv, recv_any, recv_any_bytes, recv_bytes, send, send_bytes, try_recv, try_recv_any,
     try_recv_any_bytes, try_recv_bytes,
@@ -24,3 +27,6 @@ pub use threads::{Ended, Thread, me, spawn, workers};
 
 /// Longest message, and longest input of a thread with its arguments, bytes.
 pub const MESSAGE_MAX: usize = 256 << 10;
+
+/// Longest value of a global, and longest partial result, bytes.
+pub const VALUE_MAX: usize = 64 << 10;
