@@ -7,6 +7,7 @@
 //! - [`spawn`], [`Thread::join`]: threads of the same program;
 //! - [`send`], [`recv`], [`recv_any`]: messages, in MessagePack or as bytes;
 //! - [`Global`]: a variable of all threads, replaced only by a thread that has read its last value;
+//! - [`report`]: a partial result for the submitter;
 //!
 //! A thread may be suspended in each call that waits, and go on in it on another node. A program that does not
 //! run as a thread gets [`Error::NoThread`] from each call.
@@ -15,6 +16,7 @@ mod error;
 mod files;
 mod globals;
 mod messages;
+mod report;
 mod threads;
 
 pub use error::{Error, Result};
@@ -23,6 +25,7 @@ pub use messages::{
     Received, recv, recv_any, recv_any_bytes, recv_bytes, send, send_bytes, try_recv, try_recv_any,
     try_recv_any_bytes, try_recv_bytes,
 };
+pub use report::{report, report_bytes};
 pub use threads::{Ended, Thread, me, spawn, workers};
 
 /// Longest message, and longest input of a thread with its arguments, bytes.
