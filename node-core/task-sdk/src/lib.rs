@@ -8,6 +8,7 @@
 //! - [`send`], [`recv`], [`recv_any`]: messages, in MessagePack or as bytes;
 //! - [`Global`]: a variable of all threads, replaced only by a thread that has read its last value;
 //! - [`report`]: a partial result for the submitter;
+//! - [`Team`]: threads with ranks, that scatter, gather, broadcast and reduce together, in the style of MPI;
 //!
 //! A thread may be suspended in each call that waits, and go on in it on another node. A program that does not
 //! run as a thread gets [`Error::NoThread`] from each call.
@@ -17,6 +18,7 @@ mod files;
 mod globals;
 mod messages;
 mod report;
+mod team;
 mod threads;
 
 pub use error::{Error, Result};
@@ -26,6 +28,7 @@ pub use messages::{
     try_recv_any_bytes, try_recv_bytes,
 };
 pub use report::{report, report_bytes};
+pub use team::Team;
 pub use threads::{Ended, Thread, me, spawn, workers};
 
 /// Longest message, and longest input of a thread with its arguments, bytes.
