@@ -9,6 +9,18 @@
 //! - [`Global`]: a variable of all threads, replaced only by a thread that has read its last value;
 //! - [`report`]: a partial result for the submitter;
 //! - [`Team`]: threads with ranks, that scatter, gather, broadcast and reduce together, in the style of MPI;
+//! - [`map`](map()): a function over many items, on all workers.
+//!
+//! Begin with [`map`](map()) if the items do not need each other, with [`Team`] if all threads do the same in
+//! steps, and with messages otherwise:
+//!
+//! ```no_run
+//! fn main() -> task_sdk::Result<()> {
+//!     let squares = task_sdk::map(0..100u64, |n| n * n)?;
+//!     println!("{}", squares.iter().sum::<u64>());
+//!     Ok(())
+//! }
+//! ```
 //!
 //! A thread may be suspended in each call that waits, and go on in it on another node. A program that does not
 //! run as a thread gets [`Error::NoThread`] from each call.
@@ -16,6 +28,7 @@
 mod error;
 mod files;
 mod globals;
+mod map;
 mod messages;
 mod report;
 mod team;
@@ -23,6 +36,7 @@ mod threads;
 
 pub use error::{Error, Result};
 pub use globals::Global;
+pub use map::map;
 pub use messages::{
     Received, recv, recv_any, recv_any_bytes, recv_bytes, send, send_bytes, try_recv, try_recv_any,
     try_recv_any_bytes, try_recv_bytes,

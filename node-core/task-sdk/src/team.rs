@@ -28,6 +28,15 @@ impl Team {
     /// # Errors
     /// Those of [`spawn`]; [`Error::Team`] in a thread that something else began.
     pub fn of<A: AsRef<str>>(size: u32, arguments: impl IntoIterator<Item = A>) -> Result<Team> {
+        Team::open(size, arguments, true)
+    }
+
+    /// As [`Team::of`], but smaller if the job may have no more threads.
+    pub(crate) fn up_to<A: AsRef<str>>(size: u32, arguments: impl IntoIterator<Item = A>) -> Result<Team> {
+        Team::open(size, arguments, false)
+    }
+
+    fn open<A: AsRef<str>>(size: u32, arguments: impl IntoIterator<Item = A>, exact: bool) -> Result<Team> {
         let me = me()?;
         if me != FOUNDER {
             return Team::joined(me);
@@ -35,7 +44,11 @@ impl Team {
         let arguments: Vec<A> = arguments.into_iter().collect();
         let mut threads = vec![me];
         for _ in 1..size {
-            threads.push(spawn(&arguments, INPUT.as_bytes())?);
+            match spawn(&arguments, INPUT.as_bytes()) {
+                Ok(thread) => threads.push(thread),
+                Err(Error::ThreadQuota) if !exact => break,
+                Err(error) => return Err(error),
+            }
         }
         for thread in &threads[1..] {
             messages::send(*thread, &threads)?;
@@ -172,15 +185,28 @@ impl Team {
         self.all_reduce((), |(), ()| ())
     }
 
-    fn send<T: Serialize + ?Sized>(&self, rank: usize, value: &T) -> Result<()> {
+    /// Begins a call that a module beside this one makes.
+    pub(crate) fn step(&mut self) {
+        self.calls += 1;
+    }
+
+    pub(crate) fn send<T: Serialize + ?Sized>(&self, rank: usize, value: &T) -> Result<()> {
         let bytes = parts::head(self.calls, &files::encode(value)?);
         parts::split(&bytes).try_for_each(|part| messages::send_bytes(self.threads[rank], &part))
     }
 
-    fn recv<T: DeserializeOwned>(&self, rank: usize) -> Result<T> {
+    pub(crate) fn recv<T: DeserializeOwned>(&self, rank: usize) -> Result<T> {
         let thread = self.threads[rank];
         let first = messages::recv_bytes(thread)?.ok_or(Error::MemberEnded(thread))?;
         self.rest(thread, first)
+    }
+
+    /// The value that comes first, with the rank of its sender.
+    pub(crate) fn recv_any<T: DeserializeOwned>(&self) -> Result<(usize, T)> {
+        let (thread, first) = messages::recv_any_bytes()?;
+        let rank = self.threads.iter().position(|its| *its == thread);
+        let rank = rank.ok_or(Error::Team("a thread that is no member has sent a message to the team"))?;
+        Ok((rank, self.rest(thread, first)?))
     }
 
     /// A value whose first part has come.
