@@ -22,6 +22,8 @@
 //! }
 //! ```
 //!
+//! Programs in C include `include/manyhands.h`, which has the same calls on bytes.
+//!
 //! A thread may be suspended in each call that waits, and go on in it on another node. A program that does not
 //! run as a thread gets [`Error::NoThread`] from each call.
 
@@ -50,3 +52,16 @@ pub const MESSAGE_MAX: usize = 256 << 10;
 
 /// Longest value of a global, and longest partial result, bytes.
 pub const VALUE_MAX: usize = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::{MESSAGE_MAX, VALUE_MAX};
+
+    #[test]
+    fn the_header_for_c_has_the_same_bounds() {
+        let header = include_str!("../include/manyhands.h");
+        for (name, bound) in [("MESSAGE", MESSAGE_MAX), ("VALUE", VALUE_MAX)] {
+            assert!(header.contains(&format!("#define MH_{name}_MAX {bound}\n")), "{name}");
+        }
+    }
+}
