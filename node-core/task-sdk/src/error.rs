@@ -84,7 +84,7 @@ impl fmt::Display for Error {
                  the thread's input"
             ),
             Error::ThreadQuota => f.write_str(
-                "no thread was begun, the job has as many as it may have: begin fewer, or raise the job's limit",
+                "no further thread was begun, the job has as many as it may have: begin fewer, or raise the job's limit",
             ),
             Error::GlobalName(name) => write!(
                 f,
