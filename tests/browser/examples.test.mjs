@@ -10,8 +10,8 @@ import { BINARY, ROOT, Swarm, execute, guest, native, test } from "./harness.mjs
 
 const EXAMPLES = join(ROOT, "examples");
 
-// The others are no tasks but clients.
-const isTask = (entry) => entry.isDirectory() && existsSync(join(EXAMPLES, entry.name, "Cargo.toml"));
+// The others are no tasks but clients, or virtual computers, which this cannot run.
+const isTask = (entry) => entry.isDirectory() && existsSync(join(EXAMPLES, entry.name, "cases.json"));
 const folders = (await readdir(EXAMPLES, { withFileTypes: true })).filter(isTask);
 const examples = await Promise.all(
   folders.map(async ({ name }) => ({ name, cases: JSON.parse(await readFile(join(EXAMPLES, name, "cases.json"), "utf8")) })),

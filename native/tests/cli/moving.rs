@@ -117,8 +117,8 @@ fn every_example_gives_its_answer_when_it_is_moved_all_along() {
     let mut moved = 0;
     for entry in std::fs::read_dir(&examples).unwrap() {
         let folder = entry.unwrap().path();
-        // The others are no tasks but clients.
-        if !folder.join("Cargo.toml").exists() {
+        // The others are no tasks but clients, or virtual computers, which this cannot run.
+        if !folder.join("cases.json").exists() {
             continue;
         }
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();

@@ -1,5 +1,6 @@
 //! Every example task has a known answer, and so a test: `tests/browser/examples.test.mjs` runs
-//! what `cases.json` lists. Examples without a `Cargo.toml` are clients, with tests of their own.
+//! what `cases.json` lists. Examples of virtual computers cannot be run by it, and have `threads.json` instead: a list
+//! in the same form, and the number of workers. Examples without a `Cargo.toml` are clients, with tests of their own.
 
 use house_rules::{none, root};
 use serde_json::Value;
@@ -19,15 +20,20 @@ fn every_example_has_a_known_answer() {
         if !folder.join("Cargo.toml").exists() {
             continue;
         }
-        let cases = fs::read_to_string(folder.join("cases.json")).unwrap_or_default();
+        let has_threads = folder.join("threads.json").exists();
+        let list = if has_threads { "threads.json" } else { "cases.json" };
+        let cases = fs::read_to_string(folder.join(list)).unwrap_or_default();
         let Ok(Value::Array(cases)) = serde_json::from_str(&cases) else {
-            breaches.push(format!("{name}: cases.json is no list"));
+            breaches.push(format!("{name}: {list} is no list"));
             continue;
         };
         if cases.is_empty() {
-            breaches.push(format!("{name}: cases.json is empty"));
+            breaches.push(format!("{name}: {list} is empty"));
         }
         for case in cases {
+            if has_threads && case["workers"].as_u64().is_none() {
+                breaches.push(format!("{name}: a case without workers"));
+            }
             let mut files: Vec<&str> =
                 ["stdin", "stdout"].iter().flat_map(|key| case[key].as_str()).collect();
             files.extend(case["files"].as_array().into_iter().flatten().flat_map(Value::as_str));
