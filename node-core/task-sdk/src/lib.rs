@@ -7,7 +7,7 @@
 //! - [`spawn`], [`Thread::join`]: threads of the same program;
 //! - [`send`], [`recv`], [`recv_any`]: messages, in MessagePack or as bytes;
 //! - [`Global`]: a variable of all threads, replaced only by a thread that has read its last value;
-//! - [`report`]: a partial result for the submitter;
+//! - [`report`](report()): a partial result for the submitter;
 //! - [`Team`]: threads with ranks, that scatter, gather, broadcast and reduce together, in the style of MPI;
 //! - [`map`](map()): a function over many items, on all workers.
 //!
