@@ -47,6 +47,8 @@ pub struct Marks {
     pub received: BTreeMap<u32, u64>,
     /// Questions that were asked.
     pub questions: u64,
+    /// Words that were told.
+    pub told: u64,
 }
 
 /// Larger numbers than any thread comes to.
@@ -63,7 +65,7 @@ impl Mail {
         let order =
             self.received.iter().flat_map(|(from, it)| it.unread.iter().map(|(_, came)| (*came, *from)));
         let fits =
-            |(messages, bytes): (usize, usize), most| messages <= MESSAGES && bytes <= most + MESSAGE_MAX;
+            |(messages, bytes): (usize, usize), most| messages <= MESSAGES + 1 && bytes <= most + MESSAGE_MAX;
         sum(&mut sent) == self.kept
             && sum(&mut unread) == self.unread
             && fits(self.kept, KEPT_MAX)
@@ -109,13 +111,15 @@ impl Mail {
         }
     }
 
-    pub(super) fn receive(&mut self, from: u32, number: u64, message: Bytes) -> bool {
+    /// `is_awaited`: the thread reads nothing else before it. There is always room for one of those.
+    pub(super) fn receive(&mut self, from: u32, number: u64, message: Bytes, is_awaited: bool) -> bool {
         let (messages, bytes) = self.unread;
         let next = self.received.get(&from).map_or(0, |received| received.next);
         if number < next {
             return true;
         }
-        let fits = messages == 0 || (messages < MESSAGES && bytes + message.len() <= UNREAD_MAX);
+        let fits =
+            is_awaited || messages == 0 || (messages < MESSAGES && bytes + message.len() <= UNREAD_MAX);
         if number > next || !fits {
             return false;
         }
@@ -156,8 +160,29 @@ impl Mail {
         self.order.first_key_value().map(|(_, from)| *from)
     }
 
-    pub(super) fn marks(&self, questions: u64) -> Marks {
+    /// Whether there are messages that others may not have.
+    pub(super) fn has_kept(&self) -> bool {
+        self.kept.0 > 0
+    }
+
+    pub(super) fn sent(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.sent.iter().map(|(to, sent)| (*to, sent.first + sent.kept.len() as u64))
+    }
+
+    /// That thread has lost the messages from this number on.
+    pub(super) fn again(&mut self, to: u32, from: u64) {
+        if let Some(sent) = self.sent.get_mut(&to) {
+            sent.gone = sent.gone.min(from);
+        }
+    }
+
+    /// Whoever carries them has lost all.
+    pub(super) fn all_again(&mut self) {
+        self.sent.values_mut().for_each(|sent| sent.gone = 0);
+    }
+
+    pub(super) fn marks(&self, questions: u64, told: u64) -> Marks {
         let received = self.received.iter().map(|(from, received)| (*from, received.next));
-        Marks { received: received.collect(), questions }
+        Marks { received: received.collect(), questions, told }
     }
 }

@@ -7,9 +7,11 @@
 //! answers a question answers it once. What a thread was sent in which order is told ([`Tell::Choice`]) before
 //! anything that may depend on it leaves, so that another run of it can be given the same.
 
+mod letter;
 mod mail;
 mod question;
 
+pub use letter::{Letter, Said};
 pub use mail::Marks;
 pub use question::{Ended, Question, Reply, SpawnRefused, SwapRefused};
 
@@ -49,7 +51,7 @@ pub struct Thread {
 }
 
 /// Something that whoever runs the thread has to carry. It may be carried more than once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     /// A message for another thread, once the first `told` tells are written down.
     Send { to: u32, number: u64, message: Bytes, told: u64 },
@@ -102,6 +104,22 @@ pub struct Swarm {
     /// Tells that were asked for already, and whether the question was.
     #[serde(skip)]
     gone: (u64, u64),
+    /// It has said what it has received, since it is here.
+    #[serde(skip)]
+    is_known: bool,
+    #[serde(skip)]
+    end: End,
+}
+
+/// How far a thread has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    No,
+    /// Its program has, and others may not have all that it sent.
+    Kept,
+    /// All of that is written down.
+    Safe,
 }
 
 /// Question of a thread, which waits for the answer.
@@ -115,7 +133,7 @@ struct Asked {
 }
 
 /// Reason for which a thread waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Wait {
     /// A message of this thread.
     From(u32),
@@ -142,6 +160,8 @@ impl Swarm {
             reported: 0,
             waits: None,
             gone: (0, 0),
+            is_known: false,
+            end: End::No,
         }
     }
 
@@ -194,15 +214,20 @@ impl Swarm {
     /// A message of another thread has come. False: there is no room for it yet, or one before it is missing; it has to
     /// come again. One that was received before is left out.
     pub fn receive(&mut self, from: u32, number: u64, message: Bytes) -> bool {
-        let is_in = self.mail.receive(from, number, message);
-        self.has_come(from);
+        let is_awaited = self.waits == Some(Wait::From(from));
+        let is_in = self.mail.receive(from, number, message, is_awaited);
+        if is_in {
+            self.has_come(from);
+        }
         is_in
     }
 
     /// That thread has ended, and has sent so many messages to this one.
     pub fn ended(&mut self, from: u32, sent: u64) -> bool {
         let is_in = self.mail.ended(from, sent);
-        self.has_come(from);
+        if is_in {
+            self.has_come(from);
+        }
         is_in
     }
 
@@ -226,14 +251,37 @@ impl Swarm {
         }
     }
 
-    /// Reads find what they found in an earlier run, as far as that was written down.
-    pub fn replay(&mut self, choices: Vec<Choice>) {
-        self.replay = choices.into_iter().filter(|choice| *choice != Choice::Nothing(0)).collect();
+    /// Reads find what they found in an earlier run, as far as that was written down: each with the number under
+    /// which it was told. Those that this state has already are left out.
+    pub fn replay(&mut self, choices: Vec<(u64, Choice)>) {
+        let told = self.tells_so_far();
+        let later = choices.into_iter().filter(|(number, _)| *number >= told);
+        self.replay =
+            later.map(|(_, choice)| choice).filter(|choice| *choice != Choice::Nothing(0)).collect();
+    }
+
+    /// The thread has ended; whether it has to be kept: what it told is not written down, or others may not have all
+    /// that it sent, and who carries that has not said that it is safe ([`Letter::Safe`]). The first thread ends the
+    /// job, and nobody reads on.
+    pub fn ends(&mut self) -> bool {
+        let has_sent = self.thread.number != 0 && self.mail.has_kept() && self.end != End::Safe;
+        let is_kept = has_sent || !self.tells.is_empty();
+        self.waits = is_kept.then_some(Wait::Room);
+        if has_sent && self.end == End::No {
+            self.end = End::Kept;
+            self.mail.all_again();
+        }
+        is_kept
+    }
+
+    /// Number of messages that it has sent to each other thread so far.
+    pub fn sent(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.mail.sent()
     }
 
     /// Messages and questions that a checkpoint of its state covers.
     pub fn marks(&self) -> Marks {
-        self.mail.marks(self.questions)
+        self.mail.marks(self.questions, self.tells_so_far())
     }
 
     /// Bytes of all partial results so far.

@@ -35,7 +35,7 @@ pub(super) enum Device {
         /// Version that this descriptor has read.
         seen: Option<u64>,
         /// A later one, which did not fit into the program's buffer.
-        fresh: Option<Bytes>,
+        fresh: Option<(u64, Bytes)>,
     },
     Report,
 }
@@ -119,11 +119,16 @@ impl Device {
                     if seen.is_some_and(|seen| version <= seen) {
                         return Err(Errno::Again.into());
                     }
-                    *seen = Some(version);
-                    *fresh = Some(Bytes::from([version.to_string().as_bytes(), b"\n", &value].concat()));
+                    *fresh = Some((
+                        version,
+                        Bytes::from([version.to_string().as_bytes(), b"\n", &value].concat()),
+                    ));
                 }
-                let is_fit = fresh.as_ref().is_some_and(|fresh| fresh.len() as u64 <= most);
-                if is_fit { fresh.take().ok_or(Errno::Io.into()) } else { Err(Errno::MsgSize.into()) }
+                let (version, value) =
+                    fresh.take_if(|(_, value)| value.len() as u64 <= most).ok_or(Errno::MsgSize)?;
+                // One that the program has not seen, it cannot replace.
+                *seen = Some(version);
+                Ok(value)
             }
             Device::To(_) | Device::Report => Err(Errno::BadF.into()),
         }

@@ -157,7 +157,7 @@ fn a_run_that_is_repeated_finds_what_it_found() {
     });
     assert_eq!(sent, Some(3), "it leaves when these are written down");
 
-    swarm(&mut again).replay(choices);
+    swarm(&mut again).replay((0..).zip(choices).collect());
     // They come in another order.
     assert!(swarm(&mut again).receive(5, 0, "five".into()));
     assert_eq!([read(&mut again, any, 99), read(&mut again, any, 99)], [Some(Err(AGAIN)), Some(Err(AGAIN))]);
@@ -218,6 +218,41 @@ fn a_global_changes_by_who_has_read_it_and_by_nobody_else() {
     assert_eq!(write(&mut guest, best, "17"), Some(Ok(())));
     assert_eq!(read(&mut guest, best, 99), None, "until it changes");
     assert_eq!(question(&mut guest).1, Question::Global { name: "best".into(), seen: Some(5), wait: true });
+}
+
+#[test]
+fn a_value_that_was_not_seen_is_not_replaced() {
+    let mut guest = thread();
+    let best = guest.open("swarm/globals/best", 0, READ | WRITE);
+    assert_eq!(read(&mut guest, best, 2), None);
+    question(&mut guest);
+    swarm(&mut guest).reply(0, Reply::Global(4, "20".into()));
+    assert_eq!(read(&mut guest, best, 2), Some(Err(MSGSIZE)));
+    assert_eq!(write(&mut guest, best, "17"), None);
+    assert_eq!(
+        question(&mut guest).1,
+        Question::Swap { name: "best".into(), version: 0, value: "17".into() }
+    );
+}
+
+#[test]
+fn a_message_that_is_waited_for_comes_in_however_many_others_wait() {
+    let mut guest = thread();
+    let from = guest.open("swarm/from/5", 0, READ);
+    let long = bytes::Bytes::from(vec![b'x'; 256 << 10]);
+    let mut taken = 0;
+    while swarm(&mut guest).receive(6, taken, long.clone()) {
+        taken += 1;
+    }
+    assert_eq!(taken, 16, "4 MiB");
+    assert!(!swarm(&mut guest).receive(5, 0, "five".into()), "nobody waits for it");
+    assert_eq!(read(&mut guest, from, 99), None);
+    assert!(!swarm(&mut guest).receive(6, taken, long), "nor for this one");
+    assert_eq!(swarm(&mut guest).waits(), Some(Wait::From(5)), "what does not come in wakes nobody");
+    assert!(swarm(&mut guest).receive(5, 0, "five".into()));
+    assert_eq!(read(&mut guest, from, 99), found("five"));
+    let task = task();
+    assert!(Host::load(&task, &guest.host.save()).is_ok());
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! Between a thread and whoever carries what it says: letters come in, [`Said`] goes out.
+
+use super::{Ask, End, Marks, Reply, Swarm, Wait};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Something that has come for a thread. It may come more than once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Letter {
+    Message {
+        from: u32,
+        number: u64,
+        message: Bytes,
+    },
+    /// A checkpoint of that thread has all messages below this number.
+    Covered {
+        to: u32,
+        below: u64,
+    },
+    /// That thread has ended, and has sent so many messages to this one.
+    Ended {
+        from: u32,
+        sent: u64,
+    },
+    Reply {
+        number: u64,
+        reply: Reply,
+    },
+    /// So many of its words are written down.
+    Written(u64),
+    /// That thread has the messages below this number, and has lost those above.
+    Again {
+        to: u32,
+        from: u64,
+    },
+    /// Whoever carries has lost all that it was given.
+    All,
+    /// All that the thread, which has ended, has sent is written down.
+    Safe,
+}
+
+/// What a thread says after a turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    pub asks: Vec<Ask>,
+    /// Reason for which it waits, if it does.
+    pub waits: Option<Wait>,
+    /// What it has received: with [`Said::all`], and when it waits.
+    pub marks: Option<Marks>,
+    /// It begins or goes on, or says all again: `asks` has all that others may not have.
+    pub all: bool,
+    /// It has ended: what it sends is the last, and all that others may not have.
+    pub ends: bool,
+}
+
+impl Swarm {
+    /// Takes a letter. One that there is no room for yet is given back.
+    pub fn take_letter(&mut self, letter: Letter) -> Option<Letter> {
+        match letter {
+            Letter::Message { from, number, message } => {
+                if !self.receive(from, number, message.clone()) {
+                    return Some(Letter::Message { from, number, message });
+                }
+            }
+            Letter::Ended { from, sent } => {
+                if !self.ended(from, sent) {
+                    return Some(Letter::Ended { from, sent });
+                }
+            }
+            Letter::Covered { to, below } => self.covered(to, below),
+            Letter::Reply { number, reply } => self.reply(number, reply),
+            Letter::Written(told) => self.written(told),
+            Letter::Again { to, from } => self.mail.again(to, from),
+            Letter::Safe => self.end = End::Safe,
+            Letter::All => {
+                self.mail.all_again();
+                self.is_known = false;
+                self.gone = (self.told, self.asked.as_ref().map_or(self.questions, |asked| asked.number));
+            }
+        }
+        None
+    }
+
+    /// What it says after a turn, or after letters.
+    pub fn says(&mut self) -> Said {
+        let waits = self.waits();
+        let all = !std::mem::replace(&mut self.is_known, true);
+        let marks = (waits.is_some() || all).then(|| self.marks());
+        let asks = self.asks();
+        let ends = self.end == End::Kept && asks.iter().any(|ask| matches!(ask, Ask::Send { .. }));
+        Said { asks, waits, marks, all, ends }
+    }
+}
+
+impl Said {
+    /// Whether there is nothing to carry.
+    pub fn is_empty(&self) -> bool {
+        self.asks.is_empty() && self.waits.is_none() && self.marks.is_none()
+    }
+}
