@@ -4,6 +4,7 @@
 pub mod book;
 mod bounds;
 pub mod client;
+pub mod computer;
 mod config;
 pub mod delegated;
 pub mod delegation;
