@@ -275,6 +275,11 @@ pub(crate) struct RunArgs {
     /// With --suspend-every: change the compiler each time
     #[arg(long, requires = "suspend_every", help_heading = "Moving")]
     pub(crate) hop: bool,
+    /// Run it in this process as a virtual computer: threads that it begins run here, too. WORKERS is the number
+    /// that it is told [default: one a processor]
+    #[arg(long, value_name = "WORKERS", help_heading = "Threads", num_args = 0..=1, require_equals = true,
+        conflicts_with = "suspend_every", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) local_threads: Option<Option<u32>>,
     #[command(flatten)]
     pub(crate) settings: JobSettings,
     #[command(flatten)]

@@ -5,6 +5,7 @@ use super::client::types::{Job, JobState, UnitResult};
 use super::client::{Client, Content};
 use super::failure::{DONE, FAILED, Failure};
 use super::job_settings::with_options;
+use super::local_threads;
 use super::outputs;
 use super::plan::JobPlan;
 use super::progress::say;
@@ -26,6 +27,9 @@ pub(crate) fn run(args: RunArgs, folder: &DataFolder) -> Result<u8, Failure> {
     }
     if let Some(fuel) = args.suspend_every {
         return suspended::run(&plan, fuel, args.hop, args.out_dir.as_deref()).map(exit_code);
+    }
+    if let Some(workers) = args.local_threads {
+        return local_threads::run(&plan, workers, args.out_dir.as_deref()).map(exit_code);
     }
     let swarm = find_or_embed(&args.swarm, folder)?;
     let client = &*swarm.client;

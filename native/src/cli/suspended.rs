@@ -3,17 +3,15 @@
 //! It uses nothing that a node does not: the same pass, the same engine, the same snapshots, here sealed and
 //! opened each time. The result must be that of an undisturbed run.
 
-use super::failure::{DONE, FAILED, Failure};
-use super::outputs;
+use super::failure::Failure;
+use super::in_process::{self, not_started};
 use super::plan::JobPlan;
 use super::progress::say;
-use super::run::print;
 use crate::engine::slot::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance};
 use sandbox::instrument::Tuning;
 use sandbox::module::{Form, prepare};
 use sandbox::snapshot::{self, Origin, Recorder, State};
-use sandbox::{End, Engine, File, Limits, NO_OTHERS, NotStarted, Outcome, Running, Slice, Task};
-use std::io::Write;
+use sandbox::{Engine, NO_OTHERS, Outcome, Running, Slice, Task};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -39,11 +37,7 @@ struct Tally {
 pub(crate) fn run(plan: &JobPlan, fuel: u64, hop: bool, out_dir: Option<&Path>) -> Result<u32, Failure> {
     let mut stage = Stage::new(plan, hop)?;
     let (outcome, tally) = stage.run(fuel)?;
-    print(&outcome.stdout)?;
-    std::io::stderr().write_all(&outcome.stderr).map_err(|e| Failure::output(&e))?;
-    if let Some(dir) = out_dir {
-        outputs::local_files(&outcome.files, dir)?;
-    }
+    in_process::hand_out(&outcome, out_dir)?;
     say(&format!(
         "suspended and resumed {} times; {} units of fuel; {} bytes a snapshot, the largest {}",
         tally.moves,
@@ -51,29 +45,13 @@ pub(crate) fn run(plan: &JobPlan, fuel: u64, hop: bool, out_dir: Option<&Path>) 
         tally.bytes / tally.moves.max(1),
         tally.largest
     ));
-    match outcome.end {
-        End::Exited(0) => Ok(DONE.into()),
-        End::Exited(code) => Ok(code),
-        end => {
-            say(&end.to_string());
-            Ok(FAILED.into())
-        }
-    }
+    Ok(in_process::exit_code(&outcome.end))
 }
 
 impl Stage {
     fn new(plan: &JobPlan, hop: bool) -> Result<Stage, Failure> {
-        let program = plan.program.read()?;
-        let mut limits = Limits::default();
-        if let Some(memory) = plan.settings.memory_limit {
-            limits.memory_bytes = memory.0;
-        }
-        if let Some(output) = plan.settings.output_limit {
-            limits.output_bytes = output.0;
-        }
-        if let Some(fuel) = plan.settings.fuel_limit {
-            limits.fuel = fuel;
-        }
+        let (program, task) = in_process::task(plan)?;
+        let limits = task.limits;
         let prepared = prepare(
             &program,
             &limits,
@@ -99,20 +77,6 @@ impl Stage {
             })?;
             compilers.push((engine, module));
         }
-        let mut files = Vec::new();
-        for (path, content) in &plan.files {
-            files.push(File { path: path.clone(), data: content.read()?.into() });
-        }
-        let stdin = plan.stdin.as_ref().map(|stdin| stdin.read()).transpose()?.unwrap_or_default();
-        let task = Task {
-            arguments: plan.arguments.clone(),
-            environment: plan.environment.clone().into_iter().collect(),
-            stdin: stdin.into(),
-            files,
-            limits,
-            seed: 0,
-            thread: None,
-        };
         let origin = Origin {
             program: blake3::hash(&program).into(),
             memory_limit: limits.memory_bytes,
@@ -165,14 +129,5 @@ impl Stage {
         let layout = module.layout.clone().map_err(Failure::failed)?;
         let running = state.resume(engine, module, &layout, &self.task).map_err(not_started)?;
         Ok((running, Recorder::resumed(state, checked, base.len())))
-    }
-}
-
-fn not_started(why: NotStarted) -> Failure {
-    match why {
-        NotStarted::Refused(why) | NotStarted::Snapshot(why) | NotStarted::Broken(why) => {
-            Failure::failed(why)
-        }
-        NotStarted::Halt(halt) => Failure::failed(End::from(halt)),
     }
 }
