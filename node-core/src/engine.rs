@@ -3,6 +3,7 @@
 use crate::content::{BlobRef, Data, NamedData};
 use crate::ids::BlobId;
 use bytes::Bytes;
+use sandbox::swarm::{Choice, Letter, Marks, Said, Thread};
 use sandbox::{Limits, Outcome};
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,9 @@ pub enum EngineRequest {
     Snapshot { run: RunId, stop: bool },
     /// Give it no more fuel, or fuel again. A run that waits keeps its slot and its memory.
     Pause { run: RunId, paused: bool },
+    /// These have come for the thread that this run is. Those for a run that has not begun are left out: once it
+    /// has, it says what it needs.
+    Letters { run: RunId, letters: Vec<Letter> },
     /// Run this many at once from now on; those above go on.
     Slots(u32),
     /// Say whether any node could run this program, with so much memory. It is in the node's storage.
@@ -51,6 +55,17 @@ pub struct EngineTask {
     pub key: SealKey,
     /// Where it goes on; none: at its first instruction.
     pub from: Option<SnapshotRef>,
+    /// Set if it is a thread of a virtual computer.
+    #[serde(default)]
+    pub thread: Option<ThreadTask>,
+}
+
+/// The thread that a task is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadTask {
+    pub thread: Thread,
+    /// Reads of an earlier run, each with the number under which it was told.
+    pub choices: Vec<(u64, Choice)>,
 }
 
 /// A key that snapshots of one unit are sealed with. Not shown in logs.
@@ -90,6 +105,8 @@ pub struct Taken {
     pub fuel: u64,
     /// How long the task stood still for it, microseconds.
     pub pause_us: u64,
+    /// Set of a thread: messages and questions that it covers.
+    pub marks: Option<Marks>,
 }
 
 #[derive(Clone, Debug)]
@@ -106,6 +123,8 @@ pub enum EngineReply {
     /// The snapshot that was asked for, or why there is none; without one the run goes on. `stopped`: the run
     /// is over and no later event names it. A run that had not begun stops with `NotBegun`.
     Snapshot { run: RunId, taken: Result<Taken, NoSnapshot>, stopped: bool },
+    /// Word of the thread that this run is: when it begins, and whenever it has something for others.
+    Said { run: RunId, said: Said },
     /// The answer to `Inspect`: a node could run the program, or why not.
     Inspected { number: u64, result: Result<(), NotRunnable> },
 }
@@ -118,6 +137,7 @@ impl EngineReply {
             | EngineReply::Broken { run, .. }
             | EngineReply::Prepared { run }
             | EngineReply::Resumed { run }
+            | EngineReply::Said { run, .. }
             | EngineReply::Snapshot { run, .. } => Some(*run),
             EngineReply::Inspected { .. } => None,
         }

@@ -21,7 +21,7 @@ pub const MAX_FRAME: usize = 1 << 20;
 const SAID: usize = 200;
 
 /// The version of everything below; the first byte of each frame.
-pub const VERSION: u8 = 23;
+pub const VERSION: u8 = 24;
 
 /// Content of a frame.
 pub trait Framed: Serialize + DeserializeOwned {

@@ -96,6 +96,7 @@ fn batch(job: JobId, program: BlobRef, units: Vec<UnitGrant>) -> Batch {
         bit_exact: false,
         checkpoint: CheckpointEvery(0),
         on_loss: OnLoss::default(),
+        threads: None,
     };
     Batch { job, name: "job".into(), template, sweep_first: Some(0), keepers: vec![], units, origin: None }
 }
@@ -112,6 +113,7 @@ fn grant(index: u32, spec: Option<UnitSpec>) -> UnitGrant {
         price: Price(0),
         receipt: None,
         keeper: None,
+        choices: Vec::new(),
     }
 }
 

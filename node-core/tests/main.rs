@@ -44,5 +44,9 @@ mod services;
 mod signalling;
 mod submitters;
 mod swarm;
+mod threads {
+    mod guest;
+    mod world;
+}
 mod tree;
 mod wire;

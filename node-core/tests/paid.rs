@@ -103,6 +103,7 @@ impl Desk {
             bit_exact: false,
             checkpoint: CheckpointEvery::NEVER,
             on_loss: OnLoss::default(),
+            threads: None,
         };
         let keepers = Vec::new();
         let batch =
@@ -123,6 +124,7 @@ fn unit(index: u32, price: u64, receipt: Option<Signed>) -> UnitGrant {
         price: Price(price),
         receipt,
         keeper: None,
+        choices: Vec::new(),
     }
 }
 

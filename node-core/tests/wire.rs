@@ -3,6 +3,7 @@
 mod connections;
 mod kinds;
 mod matching;
+mod threads;
 mod trade;
 
 use bytes::Bytes;
@@ -71,6 +72,7 @@ fn template() -> Template {
         bit_exact: true,
         checkpoint: CheckpointEvery(6),
         on_loss: OnLoss::Wait(7),
+        threads: None,
     }
 }
 
@@ -137,6 +139,7 @@ fn examples() -> Vec<Message> {
                 signature: Bytes::from_static(b"signature"),
             }),
             keeper: Some(source()),
+            choices: threads::choices(),
         }],
         origin: Some(NodeId([18; 32])),
     };
@@ -214,6 +217,7 @@ fn examples() -> Vec<Message> {
     ]
     .into_iter()
     .chain(checkpoint_examples())
+    .chain(threads::examples())
     .chain(tree_examples())
     .chain(nearest_examples())
     .chain(random_examples())
@@ -258,7 +262,8 @@ fn checkpoint_examples() -> Vec<Message> {
     let job = JobId([2; 16]);
     let unit = UnitId { job, index: 1 };
     let Checkpoint { version, .. } = checkpoint();
-    let made = Made { unit, checkpoint: checkpoint(), began: 2, kept: vec![NodeId([4; 32])] };
+    let kept = vec![NodeId([4; 32])];
+    let made = Made { unit, checkpoint: checkpoint(), began: 2, kept, marks: Some(threads::marks()) };
     let reason = || "r".to_string();
     let owner = [
         ToOwner::Checkpoints { made: vec![made.clone()] },

@@ -4,7 +4,8 @@ use super::problem::Problem;
 use super::requires::RequiresRequest;
 use node_core::money::Micro;
 use node_core::requires::Requires;
-use node_core::work::spec::{Find, OwnedBy, Terms};
+use node_core::work::spec::{Find, OwnedBy, Terms, Threads, Units};
+use node_core::work::submission::WORKERS_MAX;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
@@ -116,4 +117,30 @@ pub(super) fn check_requires(find: Find, asked: Option<RequiresRequest>) -> Resu
         )),
         asked => asked.map_or_else(|| Ok(Box::default()), |asked| asked.check().map(Box::new)),
     }
+}
+
+/// A virtual computer.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Threads)]
+pub(super) struct ThreadsRequest {
+    /// Workers that the program is told of.
+    #[schema(minimum = 1, maximum = 4096)]
+    workers: u32,
+}
+
+/// What else a job with threads may not have, its owner says.
+pub(super) fn check_threads(
+    threads: Option<ThreadsRequest>,
+    units: &Units,
+) -> Result<Option<Threads>, Problem> {
+    let Some(ThreadsRequest { workers }) = threads else { return Ok(None) };
+    if !(1..=WORKERS_MAX).contains(&workers) {
+        return Err(Problem::field("threads.workers", format!("a job has 1 to {WORKERS_MAX} workers")));
+    }
+    if !matches!(units, Units::List(units) if units.len() == 1) {
+        let why = "its program begins the others: a job with threads has no `sweep` and one unit";
+        return Err(Problem::field("threads", why));
+    }
+    Ok(Some(Threads { workers }))
 }

@@ -1,6 +1,8 @@
 //! A submitted job, from its JSON to a specification that the node can follow.
 
-use super::placing::{FindName, OwnerName, Prices, check_find, check_owner, check_requires};
+use super::placing::{
+    FindName, OwnerName, Prices, ThreadsRequest, check_find, check_owner, check_requires, check_threads,
+};
 use super::problem::Problem;
 use super::requires::RequiresRequest;
 use base64::Engine as _;
@@ -90,6 +92,8 @@ pub(super) struct JobRequest {
     /// Who answers for the units.
     #[serde(default)]
     owner: OwnerName,
+    /// The job is a virtual computer: its program begins threads on other nodes.
+    threads: Option<ThreadsRequest>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, ToSchema)]
@@ -221,6 +225,7 @@ impl JobRequest {
         let find = check_find(find, prices, limits.fuel)?;
         let requires = check_requires(find, self.requires)?;
         let owner = check_owner(self.owner, find)?;
+        let threads = check_threads(self.threads, &units)?;
         if self.max_retries > RETRIES_MAX {
             return Err(Problem::field("max_retries", format!("at most {RETRIES_MAX} retries are made")));
         }
@@ -240,6 +245,7 @@ impl JobRequest {
                 bit_exact: self.bit_exact,
                 checkpoint,
                 on_loss,
+                threads,
             },
             units,
             priority: self.priority,

@@ -421,6 +421,7 @@ fn spec() -> node_core::work::spec::JobSpec {
             bit_exact: false,
             checkpoint: Default::default(),
             on_loss: Default::default(),
+            threads: None,
         },
         units: Units::ONE,
         priority: 0,

@@ -23,6 +23,7 @@ use super::requirements;
 use super::strict_toml::{Document, Key, Mistake, key};
 use super::task_file;
 use super::task_path::task_path;
+use super::threads_setting;
 use crate::text::io_error;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -45,6 +46,13 @@ struct JobFile {
     sweep: Option<Sweep>,
     name: Option<String>,
     batch_name: Option<String>,
+    find: Option<Find>,
+    threads: Option<ThreadsTable>,
+}
+
+/// Content of the table beside the setting.
+#[derive(Debug, Deserialize)]
+struct ThreadsTable {
     find: Option<Find>,
 }
 
@@ -120,11 +128,17 @@ pub(crate) fn read(path: &Path) -> Result<JobPlan, Failure> {
 pub(super) fn plan(shown: &str, text: &str, folder: &Path) -> Result<JobPlan, Mistake> {
     let settings = job_settings::names().iter().map(|name| match *name {
         "requires" => Key { name: "requires", below: requirements::KEYS },
+        "threads" => Key { name: "threads", below: threads_setting::KEYS },
         name => key(name),
     });
     let keys: Vec<Key> = KEYS.iter().copied().chain(settings).collect();
-    let (file, document) = Document::parse::<JobFile>(shown, text, &keys)?;
+    let (mut file, document) = Document::parse::<JobFile>(shown, text, &keys)?;
     let settings: JobSettings = document.read()?;
+    let of_threads = file.threads.as_ref().and_then(|threads| threads.find);
+    if of_threads.is_some() && file.find.is_some() {
+        return Err(document.exclude("find", "threads", "both say how nodes are found; keep one"));
+    }
+    file.find = file.find.or(of_threads);
     contradictions(&file, &settings, &document)?;
     let program = place(folder, &file.program);
     let usual = JobPlan::new(&program, file.arguments, &SceneArgs::default(), &settings);

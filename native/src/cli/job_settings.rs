@@ -5,6 +5,7 @@
 
 use super::quantity::{Credits, Every, OnLoss, Size, Span};
 use super::requirements::Requirements;
+use super::threads_setting::ThreadsSetting;
 use clap::{Args, ValueEnum};
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, forward_to_deserialize_any};
@@ -74,6 +75,10 @@ pub(crate) struct JobSettings {
     #[arg(long, value_enum, value_name = "WHO", conflicts_with = "max_price")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<OwnerWord>,
+    /// Run it as a virtual computer: its program begins threads on other nodes, and is told of so many workers
+    #[arg(long, value_name = "WORKERS")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) threads: Option<ThreadsSetting>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]

@@ -47,6 +47,7 @@ mod swarm;
 mod table;
 mod task_file;
 mod task_path;
+mod threads_setting;
 mod token;
 mod up;
 mod waiting;

@@ -32,21 +32,25 @@ pub(super) struct Job {
     pub(super) killed: bool,
     /// A snapshot was asked for while it was on its way: whether it then stops.
     pub(super) asked: Option<bool>,
+    pub(super) paused: bool,
+    /// It waits for other threads.
+    pub(super) waits: bool,
     /// Since when it stands still, if it does: that is not its time.
-    pub(super) paused: Option<Instant>,
+    pub(super) still: Option<Instant>,
     /// It was told to end then; if it does not, its process is.
     pub(super) ending: Option<Instant>,
 }
 
 impl Job {
     pub(super) fn new(run: u64, frame: Vec<u8>, time_limit: Duration) -> Job {
-        let (start_base, newest_base, asked, paused, ending) = Default::default();
-        Job { run, frame, time_limit, start_base, newest_base, killed: false, asked, paused, ending }
+        let (start_base, newest_base, asked, still, ending) = Default::default();
+        let (killed, paused, waits) = Default::default();
+        Job { run, frame, time_limit, start_base, newest_base, killed, asked, paused, waits, still, ending }
     }
 
     /// A snapshot of it, under its name; `None` if it is relative to one that there is not.
     pub(super) fn named(&mut self, taken: SlotSnapshot, blob: BlobRef, bytes: Bytes) -> Option<Taken> {
-        let SlotSnapshot { written: _, relative, root, fuel, pause_us } = taken;
+        let SlotSnapshot { written: _, relative, root, fuel, pause_us, marks } = taken;
         let base = match relative {
             true => Some(self.newest_base.or(self.start_base)?),
             false => {
@@ -54,7 +58,7 @@ impl Job {
                 None
             }
         };
-        Some(Taken { blob, bytes, base, root, fuel, pause_us })
+        Some(Taken { blob, bytes, base, root, fuel, pause_us, marks })
     }
 }
 
@@ -199,7 +203,7 @@ mod tests {
     fn a_snapshot_is_named_by_its_bytes_and_its_base_by_what_was_whole_before() {
         let named = |job: &mut Job, bytes: &[u8], relative| {
             let written = Ok(bytes.len() as u64);
-            let taken = SlotSnapshot { written, relative, root: [1; 32], fuel: 2, pause_us: 3 };
+            let taken = SlotSnapshot { written, relative, root: [1; 32], fuel: 2, pause_us: 3, marks: None };
             job.named(taken, BlobRef::of(bytes), Bytes::new())
         };
         let mut fresh = job(1);

@@ -5,6 +5,8 @@ use node_core::ids::BlobId;
 use node_core::{EngineTask, NoSnapshot};
 use rustix::io::Errno;
 use sandbox::Outcome;
+use sandbox::module::Form;
+use sandbox::swarm::{Letter, Marks, Said};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::os::fd::AsFd;
@@ -49,6 +51,11 @@ pub(super) enum ToSlot {
         run: u64,
         paused: bool,
     },
+    /// For the thread that this run is.
+    Letters {
+        run: u64,
+        letters: Vec<Letter>,
+    },
     /// Percent of a processor that tasks get from now on, 1 to 100.
     Share(u8),
 }
@@ -73,12 +80,13 @@ pub(super) struct Setup {
     pub(super) background: bool,
 }
 
-/// Tells compilations of one build apart: the program, its memory limit in pages, its floats.
+/// Tells compilations of one build apart: the program, its memory limit in pages, and how it is made
+/// suspendable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Known {
     pub(super) program: BlobId,
     pub(super) pages: u64,
-    pub(super) bit_exact: bool,
+    pub(super) form: Form,
 }
 
 /// One task to run.
@@ -103,6 +111,8 @@ pub(super) struct SlotSnapshot {
     pub(super) root: [u8; 32],
     pub(super) fuel: u64,
     pub(super) pause_us: u64,
+    /// Set of a thread: messages and questions that it covers.
+    pub(super) marks: Option<Marks>,
 }
 
 /// From a slot to its node.
@@ -130,6 +140,8 @@ pub(super) enum FromSlot {
         taken: Result<SlotSnapshot, NoSnapshot>,
         stopped: bool,
     },
+    /// Word of the thread that this run is.
+    Said(u64, Said),
     /// Orders handed back unbegun, because the one before them takes its time.
     Returned(Vec<u64>),
 }

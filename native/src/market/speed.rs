@@ -143,5 +143,6 @@ fn task(program: BlobId) -> EngineTask {
         bit_exact: false,
         key: SealKey([0; 32]),
         from: None,
+        thread: None,
     }
 }

@@ -207,6 +207,7 @@ impl Config {
         RunnerConfig {
             slots: self.slots,
             memory_bytes: self.memory_bytes,
+            runs_threads: self.platform == Platform::Native,
             bank,
             limits: self.limits.clone(),
             timing: self.timing.clone(),

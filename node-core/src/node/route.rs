@@ -60,6 +60,7 @@ impl Node {
             EngineReply::Broken { run, error } => Command::Broken { run, error },
             EngineReply::Prepared { run } => Command::Prepared { run },
             EngineReply::Resumed { run } => Command::Resumed { run },
+            EngineReply::Said { run, said } => Command::Said { run, said },
             EngineReply::Snapshot { run, taken, stopped } => Command::Snapshot { run, taken, stopped },
             EngineReply::Inspected { number, result } => {
                 return self.answer(ServiceId::Owner.ticket(number), Reply::Inspected(result), host);

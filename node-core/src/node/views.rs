@@ -9,7 +9,7 @@ use crate::time::Time;
 use crate::work::owner::Owner;
 use crate::work::runner::Runner;
 use crate::work::spec::JobSpec;
-use crate::work::view::{JobView, UnitView, WorkView};
+use crate::work::view::{JobView, Partial, ThreadView, UnitView, WorkView};
 use std::collections::BTreeMap;
 
 impl Node {
@@ -92,6 +92,16 @@ impl Node {
     /// Units of the job that waited: when, in milliseconds since 1970, and how many from then on.
     pub fn job_queue(&self, job: JobId) -> &[(u64, u32)] {
         self.owner().map_or(&[], |owner| owner.queue(job))
+    }
+
+    /// Threads of a job that is a virtual computer, from number `from` on.
+    pub fn threads(&self, job: JobId, from: u32, limit: u32) -> Option<Vec<ThreadView>> {
+        self.owner()?.threads(job, from, limit)
+    }
+
+    /// Partial results of a job's threads from that number on, as far as they are kept; and how many there have been.
+    pub fn partials(&self, job: JobId, from: u64) -> Option<(u64, Vec<Partial>)> {
+        self.owner()?.partials(job, from)
     }
 
     pub fn job_spec(&self, job: JobId) -> Option<&JobSpec> {

@@ -14,6 +14,7 @@ use crate::address::Address;
 use crate::content::BlobRef;
 use crate::engine::SnapshotRef;
 use crate::ids::{NodeId, UnitId};
+use sandbox::swarm::Marks;
 use serde::{Deserialize, Serialize};
 
 /// Names a checkpoint of a unit: a later placement's are newer, and so is a higher number. Never
@@ -49,6 +50,9 @@ pub struct Made {
     pub began: u64,
     /// Keepers that said that they have it.
     pub kept: Vec<NodeId>,
+    /// Set of a thread: messages and questions that it covers.
+    #[serde(default)]
+    pub marks: Option<Box<Marks>>,
 }
 
 /// Where a unit goes on.

@@ -129,6 +129,7 @@ mod tests {
             bit_exact: false,
             checkpoint: CheckpointEvery(0),
             on_loss: OnLoss::default(),
+            threads: None,
         }
     }
 

@@ -24,6 +24,8 @@ pub struct RunnerConfig {
     pub slots: u32,
     /// Memory that one unit may have, bytes.
     pub memory_bytes: u64,
+    /// The engine runs threads of virtual computers.
+    pub runs_threads: bool,
     /// The bank whose receipts count, if it is known at the start.
     pub bank: Option<NodeId>,
     pub limits: Arc<Bounds>,

@@ -10,6 +10,7 @@ use crate::money::Price;
 use crate::progress::{Made, Resume, Version};
 use crate::work::delegated;
 use crate::work::proof::GrantProof;
+use sandbox::swarm::{Choice, Letter, Said};
 use serde::{Deserialize, Serialize};
 
 /// Names a period in which a runner holds units of an owner. A larger one replaces it.
@@ -75,6 +76,8 @@ pub enum ToOwner {
     /// From a node that this runner asks to keep a checkpoint: does it run the unit, in that attempt?
     /// Answered by `Granted`.
     IsGranted { unit: UnitId, runner: NodeId, attempt: u32 },
+    /// Word of the thread that this unit is.
+    Said { unit: UnitId, attempt: u32, said: Box<Said> },
 }
 
 /// Cause for which a runner declined units, as their owner deals with it.
@@ -155,6 +158,16 @@ pub enum ToRunner {
     Pause {
         unit: UnitId,
         paused: bool,
+    },
+    /// These have come for the thread that the unit is.
+    Letters {
+        unit: UnitId,
+        attempt: u32,
+        letters: Vec<Letter>,
+    },
+    /// Take a checkpoint of the unit before its time: others wait for what it covers.
+    Checkpoint {
+        unit: UnitId,
     },
     /// These units are in good hands elsewhere, or have ended.
     Forget {
@@ -268,6 +281,9 @@ pub struct UnitGrant {
     pub receipt: Option<Signed>,
     /// Keeper that is paid for the unit's checkpoints; it comes before the keepers of all units.
     pub keeper: Option<Address>,
+    /// Reads of the thread that it is, each with the number under which it was told.
+    #[serde(default)]
+    pub choices: Vec<(u64, Choice)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

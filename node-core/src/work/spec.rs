@@ -92,6 +92,16 @@ pub struct Template {
     pub checkpoint: CheckpointEvery,
     #[serde(default)]
     pub on_loss: OnLoss,
+    /// Set if the job is a virtual computer: its one unit begins others, as threads of it.
+    #[serde(default)]
+    pub threads: Option<Threads>,
+}
+
+/// Wish of a job that is a virtual computer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Threads {
+    /// Workers that its program is told of.
+    pub workers: u32,
 }
 
 /// How much of a unit's work may be lost with its runner, microseconds; 0: all of it, no checkpoint

@@ -1,6 +1,6 @@
 //! Bounds of jobs: the API and the wire are both checked by them.
 
-use super::spec::{Find, JobSpec, OnLoss, Template, UnitSpec, Units};
+use super::spec::{CheckpointEvery, Find, JobSpec, OnLoss, OwnedBy, Template, Threads, UnitSpec, Units};
 use crate::bounds::Bounds;
 use crate::content::{BlobRef, Data, NamedData};
 use crate::money::Micro;
@@ -25,6 +25,8 @@ pub const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 const TIME_MAX_US: u64 = TIME_MAX.as_micros() as u64;
 /// Our choice: below it, a node does little else than write snapshots.
 pub const CHECKPOINT_MIN: Duration = Duration::from_millis(100);
+/// Our choice: as many as a job has threads.
+pub const WORKERS_MAX: u32 = 4096;
 /// Our choice: a retry after the hundredth failure is a loop.
 pub const RETRIES_MAX: u32 = 100;
 /// Our choice: enough steps between jobs, and nobody can outbid everybody for good.
@@ -71,6 +73,17 @@ pub enum Unfit {
     RequiresFitting,
     #[error(transparent)]
     Requires(#[from] Unclear),
+    #[error("{0} workers are asked for; give 1 to {WORKERS_MAX}")]
+    Workers(u32),
+    #[error(
+        "a job with threads begins with one unit, and its program begins the others; give it one, not {0}"
+    )]
+    FirstThread(u32),
+    #[error(
+        "a job with threads needs checkpoints, is not run again, and is owned by the node that takes it: leave \
+         `checkpoint`, `max_retries` and `owner` out"
+    )]
+    Threads,
     #[error("the most that it may cost is {0}; it has to be above 0")]
     Price(Micro),
     /// The beginning of the variable's name.
@@ -108,10 +121,28 @@ pub fn check(spec: &JobSpec, bounds: &Bounds) -> Result<(), Unfit> {
         return Err(Unfit::Priority(spec.priority));
     }
     check_find(spec)?;
+    check_threads(spec)?;
     check_strings(&spec.template)?;
     check_paths(&spec.template.files, &[])?;
     units_of(&spec.units).iter().try_for_each(|unit| check_unit(&spec.template, unit))?;
     check_content(spec, bounds)
+}
+
+/// Threads go on as they were, or the others would have heard of something that never was.
+fn check_threads(spec: &JobSpec) -> Result<(), Unfit> {
+    let Some(Threads { workers }) = spec.template.threads else { return Ok(()) };
+    let sole = matches!(&spec.units, Units::List(units) if units.len() == 1);
+    let keeps = spec.template.checkpoint != CheckpointEvery::NEVER && spec.max_retries == 0;
+    if !(1..=WORKERS_MAX).contains(&workers) {
+        return Err(Unfit::Workers(workers));
+    }
+    if !sole {
+        return Err(Unfit::FirstThread(spec.units.count()));
+    }
+    if !keeps || spec.owner == OwnedBy::Ring || spec.find.terms().is_some() {
+        return Err(Unfit::Threads);
+    }
+    Ok(())
 }
 
 fn check_name(name: &str) -> Result<(), Unfit> {

@@ -5,6 +5,7 @@ use crate::ids::NodeId;
 use crate::platform::Platform;
 use crate::progress::{Checkpoint, Journey, SPANS_MAX, Version};
 use crate::time::Time;
+use sandbox::swarm::Marks;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -57,6 +58,9 @@ pub struct Held {
     pub(crate) holders: Vec<NodeId>,
     /// Runners that could not go on from it.
     pub(crate) doubts: u8,
+    /// Set of a thread: messages and questions that it covers.
+    #[serde(default)]
+    pub(crate) marks: Option<Box<Marks>>,
 }
 
 /// News that a checkpoint is to a record.
@@ -71,7 +75,7 @@ pub enum Noted {
 }
 
 /// A checkpoint as its runner told it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Told<'a> {
     pub runner: NodeId,
     pub platform: Platform,
@@ -79,6 +83,7 @@ pub struct Told<'a> {
     /// The fuel that the unit had used where this runner took it over.
     pub began: u64,
     pub holders: &'a [NodeId],
+    pub marks: Option<Box<Marks>>,
 }
 
 impl Held {
@@ -106,7 +111,7 @@ impl UnitRecord {
 
     /// Takes a checkpoint in. `every`: the time between two of the unit's.
     pub(super) fn note(&mut self, told: Told<'_>, every: Duration, now: Time) -> Noted {
-        let Told { runner, platform, checkpoint, began, holders } = told;
+        let Told { runner, platform, checkpoint, began, holders, marks } = told;
         let Checkpoint { version, snapshot } = checkpoint;
         if let Some(newest) = self.newest.as_mut().filter(|newest| newest.checkpoint == checkpoint) {
             return if newest.add(holders) { Noted::Holders } else { Noted::Nothing };
@@ -114,7 +119,7 @@ impl UnitRecord {
         if self.newest.as_ref().is_some_and(|newest| newest.checkpoint.version >= version) {
             return Noted::Nothing;
         }
-        let mut held = Held { checkpoint, runner, holders: Vec::new(), doubts: 0 };
+        let mut held = Held { checkpoint, runner, holders: Vec::new(), doubts: 0, marks };
         held.add(holders);
         if let Some(before) = self.newest.replace(held) {
             // None is taken before its time: what comes together was only told together.

@@ -3,6 +3,8 @@
 use crate::ids::{JobId, NodeId};
 use crate::money::{Micro, Price};
 use crate::progress::Span;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
@@ -102,6 +104,31 @@ pub struct UnitView {
     pub lost_fuel: u64,
     /// Owner of the unit, if the ring names another node; else `None`.
     pub owner: Option<NodeId>,
+}
+
+/// A thread of a virtual computer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadView {
+    /// Its number, which is its unit's index.
+    pub number: u32,
+    pub runner: Option<NodeId>,
+    /// How it ended, in one line.
+    pub end: Option<String>,
+    /// Reason for which it waits, in words, as it said last.
+    pub waits: Option<String>,
+    /// It waits, and takes no slot.
+    pub parked: bool,
+}
+
+/// A partial result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Partial {
+    /// Counted from 0, over all threads of the job.
+    pub number: u64,
+    pub thread: u32,
+    /// When it came, milliseconds since 1970.
+    pub at_ms: u64,
+    pub result: Bytes,
 }
 
 /// Work of this node for others (the donate page).

@@ -328,6 +328,7 @@ fn strangers_move_forget_and_record_nothing() {
         checkpoint: Checkpoint { version, snapshot },
         began: 0,
         kept: vec![world.nodes[stranger].id],
+        marks: None,
     };
     let returned = Returned {
         unit: unit_id,

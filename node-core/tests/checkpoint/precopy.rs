@@ -167,6 +167,7 @@ fn nobody_fills_a_node_with_what_will_never_come() {
         price: Default::default(),
         receipt: None,
         keeper: None,
+        choices: Vec::new(),
     };
     let prepare = |n: u32| {
         let units =

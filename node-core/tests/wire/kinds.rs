@@ -76,11 +76,11 @@ kinds!(Content: GetTree Get Tree Chunk Missing Busy);
 kinds!(Work: ; ToOwner.0: ToOwner, ToRunner.0: ToRunner, ToClient.0: ToClient, ToKeeper.0: ToKeeper, Delegated.0: delegated::Message);
 kinds!(ToOwner:
     Submit Cancel Heartbeat Report Decline NotBegun OfAnother Checkpoints Suspended Immobile Prepared Resumed Running
-    Unusable Returned NeedKeepers Kept Holding IsGranted
+    Unusable Returned NeedKeepers Kept Holding IsGranted Said
 );
 kinds!(ToRunner:
     Grant Ack NotWritten LeaseOver Revoke Prepare NotComing Suspend Pause Forget Recorded Keepers Kept Keeping
-    KeepRefused Successors Claim);
+    KeepRefused Successors Claim Letters Checkpoint);
 kinds!(ToClient: Accepted Refused Ended NotStored);
 kinds!(ToKeeper: Keep Drop Granted);
 kinds!(delegated::Message: Entrust Refused Owned Lives Handed Results Over);

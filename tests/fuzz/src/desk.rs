@@ -200,6 +200,7 @@ impl Host for Around {
                             root: [3; 32],
                             fuel: 7,
                             pause_us: 9,
+                            marks: None,
                         })
                     }
                 };
@@ -215,7 +216,7 @@ impl Host for Around {
                     if program.0[0] % 2 == 1 { Ok(()) } else { Err(NotRunnable::Refused("is none".into())) };
                 self.replies.push_back(NodeInput::Engine(EngineReply::Inspected { number, result }));
             }
-            EngineRequest::Pause { .. } | EngineRequest::Slots(_) => {}
+            EngineRequest::Pause { .. } | EngineRequest::Slots(_) | EngineRequest::Letters { .. } => {}
         }
     }
 

@@ -180,12 +180,12 @@ impl Disk {
 
     /// The newest checkpoint of a unit of the owner's, and who keeps it.
     pub fn newest(&self, unit: UnitId) -> Option<(Checkpoint, Vec<NodeId>)> {
-        type Held = (Checkpoint, NodeId, Vec<NodeId>, u8);
+        type Held = (Checkpoint, NodeId, Vec<NodeId>, u8, IgnoredAny);
         let key = [&unit.job.0[..], &unit.index.to_be_bytes()].concat();
         let row = self.tables.get(&(Table::Checkpoints, key))?;
         let (newest, ..): (Option<Held>, IgnoredAny, IgnoredAny, u32) =
             rmp_serde::from_slice(row).expect("a record");
-        newest.map(|(checkpoint, _, keepers, _)| (checkpoint, keepers))
+        newest.map(|(checkpoint, _, keepers, ..)| (checkpoint, keepers))
     }
 
     pub fn results(&self, job: JobId) -> BTreeMap<u32, UnitResult> {

@@ -178,6 +178,8 @@ impl Engine {
                 };
                 return vec![(EngineReply::Inspected { number, result }, now + CHECKING)];
             }
+            // No run here is a thread.
+            EngineRequest::Letters { .. } => {}
             EngineRequest::Snapshot { run, stop } => return self.snapshot(now, run, stop),
             EngineRequest::Pause { run: id, paused } => {
                 let Some(run) = self.running.get_mut(&id).filter(|run| run.paused != paused) else {
@@ -228,7 +230,15 @@ impl Engine {
         let pause_us = PAUSE.as_micros() as u64;
         let bytes = if self.rubbish { bytes.slice(..bytes.len() - 1) } else { bytes };
         let blob = BlobRef::of(&bytes);
-        let taken = Taken { blob, base, root: root(run.unit, run.fuel), fuel: run.fuel, bytes, pause_us };
+        let taken = Taken {
+            blob,
+            base,
+            root: root(run.unit, run.fuel),
+            fuel: run.fuel,
+            bytes,
+            pause_us,
+            marks: None,
+        };
         let mut replies = vec![(EngineReply::Snapshot { run: id, taken: Ok(taken), stopped: stop }, run.at)];
         if !stop {
             replies.extend(self.ends(id));
@@ -333,7 +343,7 @@ impl Engine {
             }
             EngineReply::Prepared { run } => self.preparing.remove(run),
             EngineReply::Resumed { run } => self.running.contains_key(run),
-            EngineReply::Inspected { .. } => true,
+            EngineReply::Inspected { .. } | EngineReply::Said { .. } => true,
             EngineReply::Snapshot { run: id, taken, stopped } => {
                 let Some(run) = self.running.get(id) else { return taken.is_err() };
                 if *stopped {
@@ -464,6 +474,7 @@ mod tests {
             bit_exact: false,
             key: Default::default(),
             from: None,
+            thread: None,
         };
         for run in 0..2 {
             engine.request(Time(0), EngineRequest::Run { run: RunId(run), task: task(BlobId::of(&program)) });

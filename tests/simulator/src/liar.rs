@@ -319,6 +319,7 @@ impl Liar {
                 bit_exact: false,
                 checkpoint: CheckpointEvery::NEVER,
                 on_loss: OnLoss::Recover,
+                threads: None,
             },
             units: Units::Sweep { first: 0, count: self.units.max(1) },
             priority: *submission::PRIORITIES.end(),
@@ -336,7 +337,13 @@ fn made_up(unit: UnitId, number: u32) -> progress::Made {
     let blob = BlobRef { id: BlobId([9; 32]), len: 7 };
     let snapshot = SnapshotRef { blob, base: None, root: [0; 32], fuel: MADE_UP_FUEL };
     let version = progress::Version { attempt: 1, number };
-    progress::Made { unit, checkpoint: progress::Checkpoint { version, snapshot }, began: 0, kept: vec![] }
+    progress::Made {
+        unit,
+        checkpoint: progress::Checkpoint { version, snapshot },
+        began: 0,
+        kept: vec![],
+        marks: None,
+    }
 }
 
 fn result_of(end: End) -> UnitResult {

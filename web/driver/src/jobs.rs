@@ -67,6 +67,7 @@ pub fn job(asked: Vec<(String, Setting)>, program: BlobRef, input: Data) -> Resu
             bit_exact: false,
             checkpoint: Default::default(),
             on_loss: Default::default(),
+            threads: None,
         },
         units: match units {
             Some(count) => Units::Sweep { first, count },

@@ -96,7 +96,7 @@ impl Shot {
         match self {
             Shot::Taken { id, base, root, fuel, pause_us } => {
                 let blob = BlobRef { id, len: bytes.len() as u64 };
-                Ok(Taken { blob, bytes, base, root, fuel, pause_us })
+                Ok(Taken { blob, bytes, base, root, fuel, pause_us, marks: None })
             }
             Shot::NotBegun => Err(NoSnapshot::NotBegun),
             Shot::Immobile(why) => Err(NoSnapshot::Immobile(why)),

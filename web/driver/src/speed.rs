@@ -61,6 +61,7 @@ impl Measure {
             bit_exact: false,
             key: SealKey([0; 32]),
             from: None,
+            thread: None,
         };
         EngineRequest::Run { run: RunId(FIRST + self.begun), task }
     }

@@ -348,7 +348,7 @@ mod tests {
         let snapshot = SnapshotRef { blob: blob_of(blob), base: base.map(blob_of), root: [0; 32], fuel: 1 };
         let unit = UnitId { job: JobId([1; 16]), index: unit };
         let checkpoint = Checkpoint { version: Version::default(), snapshot };
-        let made = Made { unit, checkpoint, began: 0, kept: Vec::new() };
+        let made = Made { unit, checkpoint, began: 0, kept: Vec::new(), marks: None };
         // As the runner writes it.
         let value = rmp_serde::to_vec(&(NodeId([2; 32]), 1u32, GrantProof::default(), 1u64, made))
             .expect("it encodes");

@@ -298,7 +298,7 @@ fn starts(kernels: &[&Kernel], forms: &[Forms]) -> Result<Value, Failure> {
     let mut all = Map::new();
     for (kernel, forms) in kernels.iter().zip(forms) {
         let key = |engine: &WasmerEngine, form: &Prepared| {
-            Key::new(BlobId(*blake3::hash(&form.bytes).as_bytes()), 0, false, engine.inner())
+            Key::new(BlobId(*blake3::hash(&form.bytes).as_bytes()), 0, Form::default(), engine.inner())
         };
         let began = Instant::now();
         let compiled = engine.compile(&forms.raw).map_err(Failure::failed)?;

@@ -46,7 +46,7 @@ pub(super) enum Turn<I> {
     GoOn(u32, Box<Running<I>>),
 }
 
-/// What there is to do.
+/// Next thing to do.
 pub(super) enum Next<I> {
     Turn(Turn<I>),
     /// Others run, and something may come of that.
@@ -209,7 +209,6 @@ impl<I: Instance> Crew<I> {
         if self.computer.runs(to) && (sent > 0 || waits_for_it) {
             self.post(to, Letter::Ended { from, sent });
         }
-        // Nobody reads what was sent to a thread that has ended.
     }
 
     fn waits(&mut self, number: u32) -> Option<Wait> {

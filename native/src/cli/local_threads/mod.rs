@@ -151,7 +151,7 @@ impl Deck {
     }
 }
 
-/// What came of a turn.
+/// Outcome of a turn.
 enum Had {
     Turn(u32, Box<Running<WasmerInstance>>),
     End(u32, Box<Running<WasmerInstance>>, sandbox::wasi::Halt),

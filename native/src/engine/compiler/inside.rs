@@ -8,7 +8,7 @@ use super::{Order, Said, Work};
 use node_core::ids::BlobId;
 use rustix::process::Resource;
 use sandbox::instrument::Tuning;
-use sandbox::module::{Form, PAGE, inspect, prepare};
+use sandbox::module::{PAGE, inspect, prepare};
 use sandbox::{Engine, Limits};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -129,9 +129,7 @@ fn compile(program: File, known: Known, out: File) -> Said {
 /// Compiles a program and writes it as it lies in the cache.
 fn write(bytes: &[u8], known: Known, out: impl Write) -> Result<Said, Said> {
     let limits = Limits { memory_bytes: known.pages.saturating_mul(PAGE), ..Limits::default() };
-    let prepared =
-        prepare(bytes, &limits, Tuning::Wasmer, Form { bit_exact: known.bit_exact, ..Form::default() })
-            .map_err(refused)?;
+    let prepared = prepare(bytes, &limits, Tuning::Wasmer, known.form).map_err(refused)?;
     let compiled = WasmerEngine::new(Compiler::Cranelift).compile(&prepared).map_err(refused)?;
     let mut out = BufWriter::new(out);
     let written = write_code(&mut out, &compiled).and_then(|()| out.flush());

@@ -203,7 +203,7 @@ impl Tools {
     /// Blocks until the program lies in the cache, or cannot.
     fn compile(&self, known: Known, cancel: &Cancel) -> Result<(), NotCompiled> {
         let Tools { cache, launcher, bounds, .. } = self;
-        let key = Key::new(known.program, known.pages, known.bit_exact, self.engine.inner());
+        let key = Key::new(known.program, known.pages, known.form, self.engine.inner());
         if cache.holds(&key) {
             return Ok(());
         }

@@ -187,7 +187,14 @@ impl Manager {
                     working.pause(at, paused, Instant::now());
                     working.tell(&ToSlot::Pause { run: run.0, paused });
                 } else if let Some(job) = self.queue.iter_mut().find(|job| job.run == run.0) {
-                    job.paused = paused.then(Instant::now);
+                    job.paused = paused;
+                    job.still = paused.then(Instant::now);
+                }
+            }
+            EngineRequest::Letters { run, letters } => {
+                if let Some((working, at)) = self.holder(run) {
+                    working.waits(at, false, Instant::now());
+                    working.tell(&ToSlot::Letters { run: run.0, letters });
                 }
             }
             EngineRequest::Slots(slots) => self.resize(slots),
@@ -291,7 +298,7 @@ impl Manager {
             }
             if let Some(working) = &mut self.slots[at] {
                 working.process.queue(&job.frame);
-                if job.paused.is_some() {
+                if job.paused {
                     working.tell(&ToSlot::Pause { run: job.run, paused: true });
                 }
                 working.given.give(job, now);
@@ -380,6 +387,13 @@ impl Manager {
                 FromSlot::Resumed(run) => {
                     if given.jobs.iter().any(|job| job.run == run && !job.killed) {
                         (self.replies)(EngineReply::Resumed { run: RunId(run) });
+                    }
+                    continue;
+                }
+                FromSlot::Said(run, said) => {
+                    if let Some(at) = given.jobs.iter().position(|job| job.run == run && !job.killed) {
+                        working.waits(at, said.waits.is_some(), now);
+                        (self.replies)(EngineReply::Said { run: RunId(run), said });
                     }
                     continue;
                 }

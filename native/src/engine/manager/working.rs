@@ -60,13 +60,24 @@ impl Working {
     }
 
     pub(super) fn pause(&mut self, at: usize, paused: bool, now: Instant) {
+        self.given.jobs[at].paused = paused;
+        self.stands(at, now);
+    }
+
+    /// The thread that this job is waits for others, or may go on.
+    pub(super) fn waits(&mut self, at: usize, waits: bool, now: Instant) {
+        self.given.jobs[at].waits = waits;
+        self.stands(at, now);
+    }
+
+    fn stands(&mut self, at: usize, now: Instant) {
         let job = &mut self.given.jobs[at];
-        match (paused, job.paused) {
-            (true, None) => job.paused = Some(now),
+        match (job.paused || job.waits, job.still) {
+            (true, None) => job.still = Some(now),
             (false, Some(since)) => {
-                job.paused = None;
+                job.still = None;
                 if at == 0 && self.given.doing == Doing::Running {
-                    // If it began to run while it was paused, it stood still since then only.
+                    // If it began to run while it stood still, it did so since then only.
                     self.given.since += now.saturating_duration_since(since.max(self.given.since));
                 }
             }
@@ -83,7 +94,7 @@ impl Working {
             if let Some(ending) = job.ending {
                 return ending.checked_add(ENDING);
             }
-            if job.paused.is_some() && self.given.doing == Doing::Running {
+            if job.still.is_some() && self.given.doing == Doing::Running {
                 return None;
             }
         }

@@ -8,7 +8,7 @@
 use super::wasm::Compiled;
 use node_core::ids::BlobId;
 use sandbox::instrument::Layout;
-use sandbox::module::PREPARE_VERSION;
+use sandbox::module::{Form, PREPARE_VERSION};
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -50,11 +50,11 @@ pub(super) fn folder(cache_dir: &Path) -> PathBuf {
 pub(crate) struct Key(blake3::Hash);
 
 impl Key {
-    pub(crate) fn new(program: BlobId, pages: u64, bit_exact: bool, engine: &wasmer::Engine) -> Self {
+    pub(crate) fn new(program: BlobId, pages: u64, form: Form, engine: &wasmer::Engine) -> Self {
         let mut hash = blake3::Hasher::new();
         hash.update(&program.0);
         hash.update(&pages.to_le_bytes());
-        hash.update(&[bit_exact.into()]);
+        hash.update(&[form.bit_exact.into(), form.threads.into()]);
         hash.update(&PREPARE_VERSION.to_le_bytes());
         hash.update(&FORMAT.to_le_bytes());
         hash.update(WASMER.as_bytes());

@@ -7,6 +7,7 @@ use node_core::NoSnapshot;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
+use sandbox::swarm::Letter;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -47,12 +48,16 @@ pub(super) struct Desk {
 }
 
 /// Request of the node about the running task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
     Kill,
     TimeUp,
-    Snapshot { stop: bool },
+    Snapshot {
+        stop: bool,
+    },
     Pause(bool),
+    /// For the thread that it is.
+    Letters(Vec<Letter>),
 }
 
 struct Intake {
@@ -319,6 +324,9 @@ impl Desk {
                     self.take_ask(intake, run, Ask::Snapshot { stop })
                 }
                 Ok(Some(ToSlot::Pause { run, paused })) => self.take_ask(intake, run, Ask::Pause(paused)),
+                Ok(Some(ToSlot::Letters { run, letters })) => {
+                    self.take_ask(intake, run, Ask::Letters(letters));
+                }
                 Ok(Some(ToSlot::Share(percent))) => self.share.store(percent, Ordering::Relaxed),
                 Ok(Some(ToSlot::Compiled { run, result })) => intake.compiled = Some((run, result)),
                 Ok(Some(ToSlot::Setup(_) | ToSlot::Compile(_))) => {}

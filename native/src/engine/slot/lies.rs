@@ -20,7 +20,7 @@ pub(super) fn lie(run: u64, how: &str, desk: &Desk) -> FromSlot {
     let said = CONTENT.len() as u64;
     let tell = |written: u64, stopped: bool| {
         let (relative, root, fuel, pause_us) = (false, [0; 32], 1, 0);
-        let taken = Ok(SlotSnapshot { written: Ok(written), relative, root, fuel, pause_us });
+        let taken = Ok(SlotSnapshot { written: Ok(written), relative, root, fuel, pause_us, marks: None });
         FromSlot::Snapshot { run, taken, stopped }
     };
     // Its test waits for this.
@@ -60,7 +60,8 @@ pub(super) fn lie(run: u64, how: &str, desk: &Desk) -> FromSlot {
             "relative" => {
                 drop(written());
                 let (root, fuel, pause_us) = ([0; 32], 1, 0);
-                let taken = Ok(SlotSnapshot { written: Ok(said), relative: true, root, fuel, pause_us });
+                let taken =
+                    Ok(SlotSnapshot { written: Ok(said), relative: true, root, fuel, pause_us, marks: None });
                 FromSlot::Snapshot { run, taken, stopped: stop }
             }
             "later" => {

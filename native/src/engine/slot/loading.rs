@@ -77,7 +77,7 @@ impl Loader {
 
     fn make(&self, run: u64, known: Known) -> Made {
         let inner = self.engine.inner();
-        let key = Key::new(known.program, known.pages, known.bit_exact, inner);
+        let key = Key::new(known.program, known.pages, known.form, inner);
         if let Some(compiled) = self.cache.load(&key, inner) {
             return Ok(compiled);
         }

@@ -8,7 +8,7 @@ use super::loading::LoadThread;
 use super::wasm::Compiled;
 use node_core::ids::BlobId;
 use sandbox::Limits;
-use sandbox::module::PAGE;
+use sandbox::module::{Form, PAGE};
 
 /// Programs kept in memory. Our choice: a node rarely serves more jobs at once.
 const KEPT: usize = 8;
@@ -31,10 +31,10 @@ impl Modules {
         run: u64,
         program: BlobId,
         limits: &Limits,
-        bit_exact: bool,
+        form: Form,
         preparing: &dyn Fn(bool),
     ) -> Result<&Compiled, NotCompiled> {
-        let known = Known { program, pages: limits.memory_bytes / PAGE, bit_exact };
+        let known = Known { program, pages: limits.memory_bytes / PAGE, form };
         let at = match self.kept.iter().position(|(k, _)| *k == known) {
             Some(at) => at,
             None => {

@@ -10,13 +10,15 @@ use super::cache::Cache;
 use super::desk::{Ask, Desk};
 use super::loading::LoadThread;
 use super::modules::Modules;
-use super::scribe::Scribe;
+use super::scribe::{Frozen, Scribe};
 use super::wasm::{Compiled, Compiler, WasmerEngine, WasmerInstance, cpu_us};
 use node_core::content::BlobRef;
 use node_core::{EngineTask, NoSnapshot, SealKey, SnapshotRef};
+use sandbox::module::Form;
 use sandbox::snapshot::{Ahead, Origin, Recorder, State, open};
+use sandbox::swarm::{Letter, Marks, Swarm};
 use sandbox::wasi::Halt;
-use sandbox::{End, File, Limit, NO_OTHERS, NotStarted, Outcome, Pace, Running, Slice, Task};
+use sandbox::{End, File, Instance, Limit, NotStarted, Outcome, Pace, Running, Slice, Task};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -52,6 +54,10 @@ struct Work {
     paused: bool,
     /// A snapshot that has to wait until the scribe is back: whether the task then stops.
     wanted: Option<bool>,
+    /// Letters that there was no room for yet.
+    letters: Vec<Letter>,
+    /// How it ended, while others may not have all that it sent.
+    ended: Option<Halt>,
 }
 
 /// State that a coming task goes on from, checked and in place.
@@ -145,16 +151,22 @@ impl Runner {
 
     fn arrange(&mut self, run: u64, task: EngineTask) -> Result<Arranged<'_>, Nothing> {
         let EngineTask { program, arguments, environment, stdin, files, limits, seed, bit_exact, .. } = task;
+        let thread = task.thread.as_ref().map(|task| task.thread);
+        let form = Form { bit_exact, threads: thread.is_some() };
         let Runner { desk, engine, modules, blobs, checks, .. } = self;
         let preparing = |begins| {
             desk.note(&if begins { FromSlot::Preparing(run) } else { FromSlot::Running(run) });
         };
-        let module = match modules.get(run, program, &limits, bit_exact, &preparing) {
+        let module = match modules.get(run, program, &limits, form, &preparing) {
             Ok(module) => module,
             Err(NotCompiled::Refused(why)) => return Err(Nothing::outcome(End::Refused(why))),
             Err(NotCompiled::Broken(why)) => return Err(Nothing::Broken(why)),
         };
         if let Err(why) = &module.layout {
+            if thread.is_some() {
+                let why = format!("threads wait for each other, and this program cannot: {why}");
+                return Err(Nothing::outcome(End::Refused(why)));
+            }
             desk.immobile(why);
         }
         let mut given = Vec::with_capacity(files.len());
@@ -163,7 +175,7 @@ impl Runner {
             given.push(File { data, path: file.path });
         }
         let stdin = blobs.data(stdin).map_err(Nothing::Broken)?;
-        let task = Task { arguments, environment, stdin, files: given, limits, seed, thread: None };
+        let task = Task { arguments, environment, stdin, files: given, limits, seed, thread };
         let origin = Origin { program: program.0, memory_limit: limits.memory_bytes, bit_exact };
         Ok(Arranged { engine, module, blobs, checks, task, origin })
     }
@@ -186,11 +198,12 @@ impl Runner {
 
     fn begin(&mut self, run: u64, task: EngineTask) -> Result<Work, Nothing> {
         let (key, from) = (task.key, task.from);
+        let choices = task.thread.as_ref().map(|thread| thread.choices.clone());
         let ready = self.ready.take();
         let desk = self.desk.clone();
         let Arranged { engine, module, blobs, checks, task, origin } = self.arrange(run, task)?;
         let limits = task.limits;
-        let (running, scribe) = match from {
+        let (mut running, scribe) = match from {
             None => {
                 let layout = module.layout.clone().ok();
                 let running = Running::start(engine, module, layout, &task).map_err(Nothing::from)?;
@@ -207,6 +220,9 @@ impl Runner {
             }
         };
         let began_at = running.fuel();
+        if let (Some(swarm), Some(choices)) = (swarm(&mut running), choices) {
+            swarm.replay(choices);
+        }
         Ok(Work {
             running,
             scribe,
@@ -215,11 +231,15 @@ impl Runner {
             time_us: limits.time_us,
             paused: false,
             wanted: None,
+            letters: Vec::new(),
+            ended: None,
         })
     }
 
     fn run(&mut self, run: u64, mut work: Work) -> FromSlot {
         let mut pace = Pace::new(SLICE_US);
+        let mut waits = false;
+        self.say(run, &mut work.running);
         loop {
             while let Some(ask) = self.desk.asked() {
                 match ask {
@@ -230,6 +250,10 @@ impl Runner {
                         return FromSlot::Ended(run, work.running.finish(halt, work.cpu_us));
                     }
                     Ask::Pause(paused) => work.paused = paused,
+                    Ask::Letters(letters) => {
+                        work.letters.extend(letters);
+                        waits = self.deliver(run, &mut work);
+                    }
                     Ask::Snapshot { stop } => work.wanted = Some(stop || work.wanted == Some(true)),
                 }
             }
@@ -238,7 +262,17 @@ impl Runner {
             {
                 return answer;
             }
-            if work.paused {
+            if let Some(halt) = work.ended.take() {
+                let is_kept = swarm(&mut work.running).is_some_and(Swarm::ends);
+                self.say(run, &mut work.running);
+                if !is_kept {
+                    return FromSlot::Ended(run, work.running.finish(halt, work.cpu_us));
+                }
+                work.ended = Some(halt);
+                self.desk.sleep(None);
+                continue;
+            }
+            if work.paused || waits {
                 // A scribe at work comes back by itself; what waits for it is asked for again.
                 self.desk.sleep(work.wanted.map(|_| Duration::from_millis(5)));
                 continue;
@@ -249,15 +283,38 @@ impl Runner {
             work.cpu_us += cpu_us().saturating_sub(cpu_began);
             match slice {
                 Slice::Yielded => pace.took(took.as_micros() as u64),
-                Slice::Ended(halt) => return FromSlot::Ended(run, work.running.finish(halt, work.cpu_us)),
+                Slice::Ended(halt) => {
+                    work.ended = Some(halt);
+                    continue;
+                }
                 Slice::Broken(why) => return FromSlot::Broken(run, why),
-                Slice::Waits => return FromSlot::Broken(run, NO_OTHERS.into()),
+                Slice::Waits => {}
             }
+            waits = self.deliver(run, &mut work);
             let share = self.desk.share();
-            if share < 100 {
+            if share < 100 && !waits {
                 self.desk.sleep(Some(took * (100 - share) / share));
             }
         }
+    }
+
+    /// Gives a thread the letters that it has room for, and says what it has for others. Whether it waits.
+    fn deliver(&self, run: u64, work: &mut Work) -> bool {
+        let Some(swarm) = swarm(&mut work.running) else { return false };
+        let letters = std::mem::take(&mut work.letters);
+        work.letters = letters.into_iter().filter_map(|letter| swarm.take_letter(letter)).collect();
+        self.say(run, &mut work.running)
+    }
+
+    /// Says what a thread has for others. Whether it waits.
+    fn say(&self, run: u64, running: &mut Running<WasmerInstance>) -> bool {
+        let Some(swarm) = swarm(running) else { return false };
+        let said = swarm.says();
+        let waits = said.waits.is_some();
+        if !said.is_empty() {
+            self.desk.note(&FromSlot::Said(run, said));
+        }
+        waits
     }
 
     /// Takes the snapshot that is wanted, as soon as the scribe can. The answer, if that ends the
@@ -276,10 +333,11 @@ impl Runner {
         work.wanted = None;
         let began = Instant::now();
         let captured = recorder.capture(&mut work.running);
+        let marks: Option<Marks> = swarm(&mut work.running).map(|swarm| swarm.marks());
         let pause_us = began.elapsed().as_micros() as u64;
         match captured {
             Ok(captured) if stop => {
-                let taken = work.scribe.write(&mut recorder, captured, pause_us);
+                let taken = work.scribe.write(&mut recorder, Frozen { captured, pause_us, marks });
                 let stopped = taken.written.is_ok();
                 let answer = FromSlot::Snapshot { run, taken: Ok(taken), stopped };
                 if !stopped {
@@ -289,7 +347,8 @@ impl Runner {
                 stopped.then_some(answer)
             }
             Ok(captured) => {
-                work.scribe.begin((recorder, captured), pause_us, &self.scribes, &self.desk);
+                let frozen = Frozen { captured, pause_us, marks };
+                work.scribe.begin((recorder, frozen), &self.scribes, &self.desk);
                 None
             }
             Err(why) => {
@@ -300,6 +359,11 @@ impl Runner {
             }
         }
     }
+}
+
+/// The thread that the task is, if it is one.
+fn swarm(running: &mut Running<WasmerInstance>) -> Option<&mut Swarm> {
+    running.instance_mut().host().swarm()
 }
 
 impl Ready {

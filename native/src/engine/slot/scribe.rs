@@ -6,7 +6,16 @@ use super::desk::Desk;
 use super::files;
 use node_core::SealKey;
 use sandbox::snapshot::{Captured, Origin, Recorder, seal};
+use sandbox::swarm::Marks;
 use std::sync::Arc;
+
+/// State of a run, captured and not written down yet.
+pub(super) struct Frozen {
+    pub(super) captured: Captured,
+    pub(super) pause_us: u64,
+    /// Set of a thread: messages and questions that it covers.
+    pub(super) marks: Option<Marks>,
+}
 
 /// Keeps the recorder of one run, or has it lent to a thread that writes.
 pub(super) struct Scribe {
@@ -51,21 +60,21 @@ impl Scribe {
 
     /// Writes a snapshot down here and now. If that fails, the next one is whole: nobody has got this one, which
     /// it would be relative to.
-    pub(super) fn write(&self, recorder: &mut Recorder, captured: Captured, pause_us: u64) -> SlotSnapshot {
+    pub(super) fn write(&self, recorder: &mut Recorder, frozen: Frozen) -> SlotSnapshot {
+        let Frozen { captured, pause_us, marks } = frozen;
         let encoded = recorder.encode(captured);
         let written = files::write(&[&seal(&self.key.0, encoded.bytes)]);
         if written.is_err() {
             *recorder = Recorder::new(self.origin.clone());
         }
         let relative = encoded.base.is_some();
-        SlotSnapshot { written, relative, root: encoded.root, fuel: encoded.fuel, pause_us }
+        SlotSnapshot { written, relative, root: encoded.root, fuel: encoded.fuel, pause_us, marks }
     }
 
     /// Writes it down in that thread, and sends it to the node.
     pub(super) fn begin(
         &mut self,
-        (recorder, captured): (Recorder, Captured),
-        pause_us: u64,
+        (recorder, frozen): (Recorder, Frozen),
         beside: &Beside,
         desk: &Arc<Desk>,
     ) {
@@ -74,7 +83,7 @@ impl Scribe {
         let here = Scribe { run, key: self.key, origin, recorder: None, writing: None };
         self.writing = Some(beside.give(move || {
             let mut recorder = recorder;
-            let taken = here.write(&mut recorder, captured, pause_us);
+            let taken = here.write(&mut recorder, frozen);
             desk.note(&FromSlot::Snapshot { run, taken: Ok(taken), stopped: false });
             recorder
         }));

@@ -9,6 +9,7 @@ use super::priority::slow_to_compile;
 use super::support::{PATIENCE, World};
 use node_core::EngineReply;
 use sandbox::End;
+use sandbox::module::Form;
 use std::sync::mpsc;
 
 /// A program of 25 KB that takes hundreds of megabytes: loops that each may change all locals.
@@ -54,7 +55,7 @@ fn a_program_that_ended_its_compiler_is_not_compiled_again() {
         background: false,
         bounds: Bounds { memory: 160 << 20, ..Bounds::default() },
     });
-    let known = Known { program, pages: 100, bit_exact: false };
+    let known = Known { program, pages: 100, form: Form::default() };
     assert_eq!(shop.ask(known, 0, 10), None);
     assert_eq!(shop.ask(known, 1, 11), None);
     let (told, over) = mpsc::channel();

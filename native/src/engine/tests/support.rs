@@ -165,6 +165,7 @@ impl World {
             bit_exact: false,
             key: Default::default(),
             from: None,
+            thread: None,
         }
     }
 

@@ -33,24 +33,26 @@ pub enum Letter {
         to: u32,
         from: u64,
     },
-    /// Whoever carries has lost all that it was given.
+    /// All that the thread has said is lost.
     All,
     /// All that the thread, which has ended, has sent is written down.
     Safe,
 }
 
-/// What a thread says after a turn.
+/// Word of a thread after a turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     pub asks: Vec<Ask>,
     /// Reason for which it waits, if it does.
     pub waits: Option<Wait>,
-    /// What it has received: with [`Said::all`], and when it waits.
+    /// Messages that it has received: with [`Said::all`], and when it waits.
     pub marks: Option<Marks>,
     /// It begins or goes on, or says all again: `asks` has all that others may not have.
     pub all: bool,
     /// It has ended: what it sends is the last, and all that others may not have.
     pub ends: bool,
+    /// Another part follows.
+    pub more: bool,
 }
 
 impl Swarm {
@@ -81,18 +83,44 @@ impl Swarm {
         None
     }
 
-    /// What it says after a turn, or after letters.
+    /// Its word after a turn, or after letters.
     pub fn says(&mut self) -> Said {
         let waits = self.waits();
         let all = !std::mem::replace(&mut self.is_known, true);
         let marks = (waits.is_some() || all).then(|| self.marks());
         let asks = self.asks();
         let ends = self.end == End::Kept && asks.iter().any(|ask| matches!(ask, Ask::Send { .. }));
-        Said { asks, waits, marks, all, ends }
+        Said { asks, waits, marks, all, ends, more: false }
     }
 }
 
 impl Said {
+    /// Parts of it of about so many bytes.
+    pub fn parts(self, most: usize) -> Vec<Said> {
+        let Said { asks, waits, marks, all, ends, .. } = self;
+        let (mut parts, mut bytes) = (vec![Vec::new()], 0);
+        for ask in asks {
+            let len = ask.len();
+            if bytes + len > most && bytes > 0 {
+                parts.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += len;
+            parts.last_mut().into_iter().for_each(|part| part.push(ask.clone()));
+        }
+        let last = parts.len() - 1;
+        let part = |(at, asks)| Said {
+            asks,
+            // It waits when all is said.
+            waits: waits.filter(|_| at == last),
+            marks: marks.clone().filter(|_| at == 0 || at == last),
+            all: all && at == 0,
+            ends,
+            more: at < last,
+        };
+        parts.into_iter().enumerate().map(part).collect()
+    }
+
     /// Whether there is nothing to carry.
     pub fn is_empty(&self) -> bool {
         self.asks.is_empty() && self.waits.is_none() && self.marks.is_none()

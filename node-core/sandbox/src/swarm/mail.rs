@@ -176,7 +176,7 @@ impl Mail {
         }
     }
 
-    /// Whoever carries them has lost all.
+    /// All of them are lost on their way.
     pub(super) fn all_again(&mut self) {
         self.sent.values_mut().for_each(|sent| sent.gone = 0);
     }

@@ -61,6 +61,22 @@ pub enum Ask {
     Tell { number: u64, tell: Tell },
 }
 
+impl Ask {
+    /// Bytes that it takes, about.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        64 + match self {
+            Ask::Send { message, .. } => message.len(),
+            Ask::Tell { tell: Tell::Report(result), .. } => result.len(),
+            Ask::Question { question: Question::Spawn { arguments, input }, .. } => {
+                input.len() + arguments.iter().map(|argument| argument.len() + 8).sum::<usize>()
+            }
+            Ask::Question { question: Question::Swap { name, value, .. }, .. } => name.len() + value.len(),
+            Ask::Tell { .. } | Ask::Question { .. } => NAME_MAX,
+        }
+    }
+}
+
 /// Word of a thread that is written down while it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tell {

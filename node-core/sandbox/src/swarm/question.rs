@@ -52,6 +52,16 @@ pub enum SwapRefused {
 }
 
 impl Reply {
+    /// Bytes that it takes, about.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        32 + match self {
+            Reply::Global(_, value) => value.len(),
+            Reply::End(Some(end)) => end.how.len() + end.output.len(),
+            Reply::Spawn(_) | Reply::End(None) | Reply::Swap(_) => 0,
+        }
+    }
+
     /// Whether it is of the question's kind.
     pub(super) fn answers(&self, question: &Question) -> bool {
         matches!(

@@ -111,6 +111,7 @@ impl Service for Runner {
                 commit(ServiceId::Runner.ticket(number), writes, host);
             }
             Event::Snapshot { run, stop } => host.engine(EngineRequest::Snapshot { run, stop }),
+            Event::Letters { run, letters } => host.engine(EngineRequest::Letters { run, letters }),
             Event::Pause { run, paused } => host.engine(EngineRequest::Pause { run, paused }),
             Event::Keep { ticket: number, blobs } => {
                 node.tell::<Store>(store::Command::Keep { ticket: ticket(number), blobs });

@@ -1,4 +1,4 @@
-//! What goes between the threads of a virtual computer, as its owner carries it.
+//! Letters between the threads of a virtual computer, as its owner carries them.
 //!
 //! Threads say what they have for others ([`Said`]) and get [`Letter`]s. A message stays with its sender until a
 //! checkpoint of its receiver covers it: a receiver that goes on elsewhere says what it has, and its senders send the
@@ -54,10 +54,12 @@ pub struct Carrier {
 #[derive(Clone, Debug, Default)]
 struct Seat {
     place: Place,
-    /// What it waits for, as it said last, and since when.
+    /// Reason for which it waits, as it said last, and since when.
     waits: Option<(Wait, Time)>,
     /// Messages that it has from each other thread, as it said last.
     received: BTreeMap<u32, u64>,
+    /// There was no room for some of its last messages.
+    is_lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -132,7 +134,7 @@ impl Carrier {
         self.computer.choices(thread)
     }
 
-    /// What there is to do now, in order.
+    /// Things to do now, in order.
     pub fn acts(&mut self) -> Vec<Act> {
         std::mem::take(&mut self.acts)
     }
@@ -189,6 +191,11 @@ impl Carrier {
         self.seats.insert(thread, Seat::default());
     }
 
+    /// These alone have a runner, or wait without one: others were lost with theirs.
+    pub fn only(&mut self, is_placed: impl Fn(u32) -> bool) {
+        self.seats.retain(|thread, seat| seat.place == Place::Parked || is_placed(*thread));
+    }
+
     /// No runner has it any more. `marks`: what is covered where it goes on, if it was asked to stop.
     /// Whether it is to wait without a place.
     pub fn stopped(&mut self, thread: u32, marks: Option<&Marks>) -> bool {
@@ -208,7 +215,7 @@ impl Carrier {
         if !self.computer.runs(thread) {
             return;
         }
-        let Said { asks, waits, marks, all, ends } = said;
+        let Said { asks, waits, marks, all, ends, more } = said;
         let seat = self.seats.entry(thread).or_default();
         if !all && seat.place != Place::Here {
             // Word of before it was asked to say all again.
@@ -225,7 +232,8 @@ impl Carrier {
             self.comes(thread);
         }
         if ends {
-            self.keep(thread, &asks);
+            let is_kept = self.keep(thread, &asks);
+            self.is_safe(thread, is_kept, more);
         }
         for ask in asks {
             self.carry(thread, ask);
@@ -239,9 +247,19 @@ impl Carrier {
         }
     }
 
-    /// Keeps what a thread sent that has ended, as far as others may not have it. If there is no room, the thread is
-    /// kept until they have.
-    fn keep(&mut self, thread: u32, asks: &[Ask]) {
+    /// The thread can go once all of its last messages are written down, in however many parts they came.
+    fn is_safe(&mut self, thread: u32, is_kept: bool, more: bool) {
+        let seat = self.seats.entry(thread).or_default();
+        seat.is_lost |= !is_kept;
+        if !more && !std::mem::take(&mut seat.is_lost) {
+            self.is_changed = true;
+            self.hold(Act::Letter { thread, letter: Letter::Safe });
+        }
+    }
+
+    /// Keeps what a thread sent that has ended, as far as others may not have it. False: there is no room, and the
+    /// thread is kept until they have.
+    fn keep(&mut self, thread: u32, asks: &[Ask]) -> bool {
         let sends = asks.iter().filter_map(|ask| match ask {
             Ask::Send { to, number, message, .. } => Some(((thread, *to, *number), message)),
             _ => None,
@@ -250,12 +268,11 @@ impl Carrier {
         let sends: Vec<_> = sends.filter(|(key, _)| !self.last.contains_key(key)).collect();
         let bytes: usize = sends.iter().map(|(_, message)| message.len()).sum();
         if self.last_bytes + bytes > LAST_MAX || self.last.len() + sends.len() > LAST_MESSAGES {
-            return;
+            return false;
         }
         self.last_bytes += bytes;
         self.last.extend(sends.into_iter().map(|(key, message)| (key, message.clone())));
-        self.is_changed = true;
-        self.hold(Act::Letter { thread, letter: Letter::Safe });
+        true
     }
 
     fn forget_last(&mut self, is_over: impl Fn(u32, u32, u64) -> bool) {
@@ -478,13 +495,14 @@ impl Carrier {
         self.seats.iter().filter_map(waits).collect()
     }
 
-    /// Threads of which others need a checkpoint: they wait for room, or to end.
+    /// Threads of which a checkpoint is needed: others wait for room, or to end; or much is kept for them here.
     pub fn pressed(&mut self) -> Vec<u32> {
         let waiting = self.seats.iter().filter(|(_, seat)| matches!(seat.waits, Some((Wait::Room, _))));
         let mut pressed = BTreeSet::new();
         for (from, _) in waiting {
             pressed.extend(self.under_way(*from));
         }
+        pressed.extend(self.computer.heavy().filter(|thread| self.seats.contains_key(thread)));
         let parked = |thread: &u32| self.seats.get(thread).is_some_and(|seat| seat.place == Place::Parked);
         let (parked, here): (Vec<u32>, Vec<u32>) = pressed.into_iter().partition(parked);
         parked.into_iter().for_each(|thread| self.wake(thread));
@@ -502,7 +520,7 @@ impl Carrier {
         stuck.collect::<Option<Vec<Stuck>>>().filter(|stuck| !stuck.is_empty() && !self.is_writing)
     }
 
-    /// What the thread waits for, if it does.
+    /// Reason for which the thread waits, if it does.
     pub fn waits(&self, thread: u32) -> Option<Stuck> {
         let (wait, _) = self.seats.get(&thread)?.waits?;
         Some(self.computer.stuck(thread, wait))

@@ -1,6 +1,6 @@
 //! A virtual computer: the threads of one job, and what they ask of it ([threads] sections 2.2 and 4.1).
 //!
-//! Whoever owns the job has one. It begins threads, remembers how they ended, keeps the globals, and answers each
+//! The owner of the job has one. It begins threads, remembers how they ended, keeps the globals, and answers each
 //! question of a thread once: a thread that goes on from a checkpoint asks again, and has the same answer. It does
 //! no I/O and carries no messages.
 //!
@@ -18,7 +18,7 @@ mod tests;
 use crate::work::submission::STRINGS_MAX;
 use bytes::Bytes;
 use globals::Globals;
-use sandbox::swarm::{Choice, Ended, Marks, Question, Reply, SpawnRefused, Tell, VALUE_MAX};
+use sandbox::swarm::{Choice, Ended, Marks, Question, Reply, SpawnRefused, Tell, UNREAD_MAX, VALUE_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,6 +28,14 @@ pub use stuck::{Stuck, Why};
 /// Longest standard output of a thread that another thread gets, bytes. Our choice: as a value of a global; what is
 /// longer is for the submitter.
 pub const OUTPUT_MAX: usize = VALUE_MAX;
+
+/// Bytes of answers to a thread that no checkpoint covers: beyond, its questions wait for one. Our choice: as many as
+/// of messages that it has not read.
+const ANSWERS: usize = UNREAD_MAX;
+
+/// Reads of a thread that no checkpoint covers: beyond, it needs one. Our choice: some 40 KB of the state, which is
+/// written down whole.
+const CHOICES: usize = 4096;
 
 /// Bounds of a virtual computer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +75,8 @@ pub struct Computer {
 struct Thread {
     /// Answers that a checkpoint of the thread does not cover, by the question's number.
     answers: BTreeMap<u64, Reply>,
+    /// Bytes of them.
+    bytes: usize,
     /// Question that has no answer yet.
     open: Option<(u64, Question)>,
     /// Number of the next question.
@@ -143,6 +153,12 @@ impl Computer {
         self.globals.all()
     }
 
+    /// Threads for which much is kept, since no checkpoint covers it.
+    pub(super) fn heavy(&self) -> impl Iterator<Item = u32> + '_ {
+        let heavy = |thread: &Thread| thread.bytes > ANSWERS / 4 || thread.choices.len() > CHOICES;
+        (0..).zip(&self.threads).filter(move |(_, thread)| heavy(thread)).map(|(number, _)| number)
+    }
+
     /// Whether it has asked something that has no answer yet.
     pub fn is_open(&self, thread: u32) -> bool {
         self.threads.get(thread as usize).is_some_and(|thread| thread.open.is_some())
@@ -159,7 +175,10 @@ impl Computer {
         if number == asking.next && asking.open.is_none() {
             asking.next += 1;
             asking.open = Some((number, question));
-            self.consider(thread);
+            // Else it waits until a checkpoint covers some.
+            if asking.bytes <= ANSWERS {
+                self.consider(thread);
+            }
         }
     }
 
@@ -200,6 +219,7 @@ impl Computer {
     fn answer(&mut self, thread: u32, reply: Reply) {
         let Some(asking) = self.threads.get_mut(thread as usize) else { return };
         if let Some((number, _)) = asking.open.take() {
+            asking.bytes += reply.len();
             asking.answers.insert(number, reply.clone());
             self.out.push_back(Output::Reply { thread, number, reply });
         }
@@ -249,12 +269,16 @@ impl Computer {
     }
 
     /// A checkpoint of the thread has all that these marks say: nothing of it is asked again.
-    pub fn covered(&mut self, thread: u32, marks: &Marks) {
-        let Some(thread) = self.threads.get_mut(thread as usize) else { return };
+    pub fn covered(&mut self, of: u32, marks: &Marks) {
+        let Some(thread) = self.threads.get_mut(of as usize) else { return };
         // The answer to the last of them may not be in the checkpoint.
         thread.answers = thread.answers.split_off(&marks.questions.saturating_sub(1));
+        let before = std::mem::replace(&mut thread.bytes, thread.answers.values().map(Reply::len).sum());
         while thread.choices.front().is_some_and(|(number, _)| *number < marks.told) {
             thread.choices.pop_front();
+        }
+        if before > ANSWERS && thread.bytes <= ANSWERS {
+            self.consider(of);
         }
     }
 

@@ -26,7 +26,7 @@ pub enum Why {
 }
 
 impl Computer {
-    /// What a thread waits for that says so.
+    /// Reason for which a thread waits that says so.
     pub fn stuck(&self, thread: u32, wait: Wait) -> Stuck {
         let open = self.threads.get(thread as usize).and_then(|thread| thread.open.as_ref());
         let why = match (wait, open) {

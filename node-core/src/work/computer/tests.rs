@@ -1,6 +1,3 @@
-mod guest;
-mod world;
-
 use super::*;
 use sandbox::swarm::{SwapRefused, Wait};
 

@@ -50,6 +50,7 @@ fn part_of(origin: u8) -> Part {
             bit_exact: false,
             checkpoint: crate::work::spec::CheckpointEvery::NEVER,
             on_loss: Default::default(),
+            threads: None,
         },
         sweep_first: Some(0),
         priority: 0,

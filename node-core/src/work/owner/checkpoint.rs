@@ -56,7 +56,9 @@ impl Owner {
                 continue;
             }
             if self.is_placed(unit, from) || self.is_newest(unit, from, &made) {
-                self.note(from, made, &[], cx);
+                // Where nobody else keeps checkpoints, those of threads count all the same.
+                let alone = made.kept.is_empty() && made.marks.is_some();
+                self.note(from, made, if alone { std::slice::from_ref(&from) } else { &[] }, cx);
                 self.hand_over(unit, cx);
             } else if !self.awaits(unit) && !self.delegation.has_copy(unit) {
                 over.push(unit);
@@ -119,7 +121,7 @@ impl Owner {
         let (unit, now_ms) = (made.unit, self.wall_now(cx.now));
         let Some(job) = self.jobs.get_mut(&unit.job).filter(|job| job.is_active()) else { return };
         let Some(stands) = self.book.unit(unit) else { return };
-        let Made { checkpoint, began, kept, .. } = made;
+        let Made { checkpoint, began, kept, marks, .. } = made;
         let version = checkpoint.version;
         if version.attempt > stands.attempts {
             // Nobody was given the unit so often: it would hide all that comes.
@@ -135,7 +137,7 @@ impl Owner {
         away.into_iter().for_each(|keeper| cx.reach(keeper));
         let (platform, every) = (nodes::platform(from, cx.peers), job.spec.template.checkpoint.duration());
         let holders = &[&kept, beside].concat();
-        let told = Told { runner: from, platform, checkpoint, began, holders };
+        let told = Told { runner: from, platform, checkpoint, began, holders, marks };
         let noted = record.note(told, every.unwrap_or_default(), cx.now);
         if noted == Noted::Newest {
             self.book.progressed(unit);
@@ -256,7 +258,9 @@ impl Owner {
         let Some(job) = self.jobs.get_mut(&unit.job) else { return Start::Anew };
         let Some(record) = job.records.get_mut(&unit.index) else { return Start::Anew };
         let since = *record.missing.get_or_insert(now);
-        if now.since(since) < MISSING {
+        // Others have forgotten what a thread would need that began anew.
+        let is_needed = job.spec.template.threads.is_some() && record.older.is_some();
+        if now.since(since) < MISSING || is_needed {
             return Start::Later;
         }
         while record.newest.is_some() {
@@ -393,6 +397,7 @@ impl Owner {
         for (runner, units) in by_runner {
             Self::to_runner(runner, ToRunner::Recorded { units }, cx);
         }
+        units_written.iter().for_each(|unit| self.thread_kept(*unit, cx));
         self.delegate(cx, |it, view| it.tell_successors(&units_written, view));
         self.flush_records(cx);
     }

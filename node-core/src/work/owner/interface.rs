@@ -31,6 +31,8 @@ pub enum Timer {
     Settle,
     /// Units on the ring, here and elsewhere, are seen to.
     Delegated,
+    /// Threads that wait are looked at.
+    Threads,
 }
 
 #[derive(Clone, Debug)]
@@ -207,6 +209,8 @@ pub(super) enum Pending {
     /// Whether its program can run.
     JobProgram(JobId),
     JobRecord(JobId),
+    /// State of the job's threads.
+    Threads(JobId),
     /// Results whose blobs are being fetched from their runner.
     ResultBlobs(Arrived),
     Results(Arrived),

@@ -77,6 +77,10 @@ pub(super) struct Job {
     pub(super) coming: BTreeMap<u32, NodeId>,
     /// The job's gateway, if that is another node: the ring has some of the units here (`work/delegation`).
     pub(super) foreign: Option<Box<Foreign>>,
+    /// Units that are threads which other threads have begun.
+    pub(super) begun: BTreeMap<u32, UnitSpec>,
+    /// Why none of its threads goes on, if none can.
+    pub(super) stuck: Option<String>,
     /// Bytes of memory, about, units of other gateways aside.
     pub(super) weight: u64,
 }
@@ -116,6 +120,8 @@ impl Job {
             queue: Queue::default(),
             coming: BTreeMap::new(),
             foreign: None,
+            begun: BTreeMap::new(),
+            stuck: None,
         }
     }
 
@@ -186,6 +192,7 @@ impl Job {
             price: sold.and_then(|deals| deals.price(index, runner)).unwrap_or_default(),
             receipt: sold.and_then(|deals| deals.receipt(index, runner)).cloned(),
             keeper: sold.and_then(|deals| deals.keeper(index, runner)),
+            choices: Vec::new(),
         }
     }
 
@@ -193,7 +200,7 @@ impl Job {
         match (&self.foreign, &self.spec.units) {
             (Some(foreign), _) => foreign.units.get(&index)?.spec.clone(),
             (None, Units::Sweep { .. }) => None,
-            (None, Units::List(list)) => list.get(index as usize).cloned(),
+            (None, Units::List(list)) => list.get(index as usize).or_else(|| self.begun.get(&index)).cloned(),
         }
     }
 
@@ -297,7 +304,7 @@ pub(super) fn size_of_unit(grant: &UnitGrant) -> usize {
     let resume = grant.resume.as_ref().map_or(0, |resume| 300 + 120 * resume.sources.len());
     // A signature, two ids, and what it is about.
     let resume = resume + grant.receipt.as_ref().map_or(0, |receipt| 110 + receipt.body.len());
-    let resume = resume + grant.keeper.map_or(0, |_| 120);
+    let resume = resume + grant.keeper.map_or(0, |_| 120) + 20 * grant.choices.len();
     let Some(unit) = &grant.spec else { return KEY + resume };
     let arguments: usize = unit.arguments.iter().flatten().map(|s| s.len() + 5).sum();
     let files: usize = unit.files.iter().map(|f| f.path.len() + size_of_data(&f.data)).sum();

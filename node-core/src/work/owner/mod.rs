@@ -4,7 +4,7 @@
 //! [`super::book::State`], and the first durable result wins. Leases and heartbeats are one a runner, not one a unit.
 //!
 //! `work/book` has where units stand, `work/payments` what is bought for them, `work/delegation` whose they are on
-//! the ring. `Owner` itself is in eight files:
+//! the ring. `Owner` itself is in nine files:
 //!
 //! | file | what it does |
 //! |---|---|
@@ -15,6 +15,7 @@
 //! | `checkpoint` | records of checkpoints, and keepers |
 //! | `moving` | units on the move, and units that are waited for |
 //! | `on_ring` | what delegation asks for |
+//! | `threads` | jobs that are virtual computers |
 //! | `restore` | jobs of an earlier life |
 //!
 //! The other files are data and pure functions.
@@ -35,6 +36,7 @@ mod queue;
 mod refusing;
 mod restore;
 mod results;
+mod threads;
 mod view;
 mod want;
 
@@ -112,6 +114,7 @@ pub struct Owner {
     bank_held: Vec<Holding>,
     /// Delegated units: those that this node owns for others, and its own at others.
     delegation: Delegation,
+    threads: threads::Threads,
     /// `None` until the driver has told the time.
     wall: Option<Wall>,
 }
@@ -172,6 +175,7 @@ impl Owner {
                 ToOwner::IsGranted { unit, runner, attempt } => {
                     self.is_granted(from, unit, (runner, attempt), cx);
                 }
+                ToOwner::Said { unit, attempt, said } => self.said(from, (unit, attempt), *said, cx),
             },
             Input::Message { from, message: Message::Delegated(message) } => {
                 self.of_delegated(from, message, cx)
@@ -193,6 +197,7 @@ impl Owner {
             Input::Timer(Timer::Records) => self.flush_records(cx),
             Input::Timer(Timer::Moves) => self.moves_late(cx),
             Input::Timer(Timer::Settle) => self.payments.again(),
+            Input::Timer(Timer::Threads) => self.look_at_threads(cx),
             Input::Timer(Timer::Delegated) => self.look_after_delegated(cx),
             Input::Timer(Timer::Lease(runner)) => self.lease_lost(runner, "went silent", cx),
             Input::Timer(Timer::Progress) => self.tell_progress(cx),
@@ -244,6 +249,7 @@ impl Owner {
             moves: moves::Moves::default(),
             bank_held: Vec::new(),
             delegation: Delegation::default(),
+            threads: threads::Threads::default(),
             wall: None,
         }
     }
@@ -297,6 +303,7 @@ impl Owner {
     fn committed(&mut self, ticket: u64, result: Result<(), disk::Failed>, cx: &mut Cx<'_, Self>) {
         match self.pending.remove(&ticket) {
             Some(Pending::JobRecord(job)) => self.record_written(job, result, cx),
+            Some(Pending::Threads(job)) => self.threads_written(job, result, cx),
             Some(Pending::Results(arrived)) => self.results_written(arrived, result, cx),
             Some(Pending::Records(told, units)) => self.records_written(told, units, result, cx),
             Some(Pending::Deal) => {
@@ -403,15 +410,6 @@ impl Owner {
     fn seen<'a>(&'a self, id: JobId, job: &'a Job) -> Option<Seen<'a>> {
         let (deals, ring) = (self.payments.of(id), self.delegation.origin(id));
         Some(Seen { job, units: self.book.units(id)?, deals, ring })
-    }
-
-    /// Units that `node` holds, units it ended, and the processor time it gave to those.
-    pub fn work_of(&self, node: NodeId) -> (u32, u64, u64) {
-        let held = self.book.granted_count(node);
-        let given = self.jobs.values().filter_map(|job| job.by_node.get(&node));
-        let (units, cpu_us) =
-            given.fold((0, 0), |(u, c): (u64, u64), (units, cpu)| (u + units, c.saturating_add(*cpu)));
-        (held, units, cpu_us)
     }
 
     fn submit(&mut self, client: NodeId, id: JobId, spec: JobSpec, cx: &mut Cx<'_, Self>) {
@@ -523,6 +521,7 @@ impl Owner {
         self.delegation.forget(id);
         self.book.forget(id);
         self.payments.forget(id);
+        self.forget_threads(id);
     }
 
     /// One more job; its units stand in the book.
@@ -533,6 +532,7 @@ impl Owner {
         }
         self.payments.begin(id, &job.spec);
         self.jobs.insert(id, job);
+        self.host_threads(id);
     }
 
     /// Forgets a job that has ended, with its rows.
@@ -540,11 +540,12 @@ impl Owner {
         let Some(job) = self.jobs.remove(&id) else { return };
         let units = self.book.units(id).into_iter().flat_map(|units| units.iter());
         let ended = units.filter(|(_, unit)| unit.state.has_ended()).map(|(index, _)| index);
-        let writes = rows_to_forget(id, &job, ended);
+        let mut writes = rows_to_forget(id, &job, ended);
         Self::release_content(job, cx);
         self.book.forget(id);
         self.delegation.forget(id);
         self.payments.forget(id);
+        writes.extend(self.forget_threads(id));
         let ticket = self.ticket(Pending::End);
         cx.emit(Event::Commit { ticket, writes });
     }

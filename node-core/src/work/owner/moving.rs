@@ -152,6 +152,10 @@ impl Owner {
             };
         }
         let begun = made.is_some();
+        // One that has executed nothing is as it began.
+        let newest = self.record(unit).and_then(|record| record.newest.as_ref());
+        let before = || newest.and_then(|newest| newest.marks.clone());
+        let marks = made.as_ref().map_or_else(before, |made| made.marks.clone());
         if let Some(made) = made {
             self.note(from, made, &[from], cx);
         }
@@ -167,6 +171,7 @@ impl Owner {
                     cx.emit(Event::Declined { node: from });
                 }
                 self.take_back(from, unit);
+                self.thread_stopped(unit, marks.as_deref(), cx);
             }
         }
         self.touch(unit.job, cx);

@@ -75,7 +75,9 @@ impl Owner {
             self.queries.insert(query, id);
             let without = job.avoided.nodes(cx.now);
             let needs = Needs { memory_bytes, ..Needs::default() };
-            let queue = match (job.is_short(ended), job.nowhere) {
+            // A thread may wait for one behind it.
+            let is_short = job.is_short(ended) && job.spec.template.threads.is_none();
+            let queue = match (is_short, job.nowhere) {
                 (true, _) => Queue::Yes,
                 // In its turn it goes before larger jobs that would use all credit.
                 (false, true) => Queue::One,
@@ -187,6 +189,8 @@ impl Owner {
         let Some(job) = self.jobs.get(&id) else { return };
         let paused: Vec<u32> =
             units.iter().map(|unit| unit.index).filter(|index| job.paused.contains(index)).collect();
+        self.place_threads(id, &mut units);
+        let Some(job) = self.jobs.get(&id) else { return };
         let batch = job.batch(id, keepers, units);
         let placed: Vec<UnitId> =
             batch.units.iter().map(|unit| UnitId { job: id, index: unit.index }).collect();
@@ -554,5 +558,14 @@ impl Owner {
         if self.jobs.get(&id).is_some_and(|job| !job.is_own()) {
             units.iter().for_each(|index| self.write_record(UnitId { job: id, index: *index }, cx));
         }
+    }
+
+    /// Units that `node` holds, units it ended, and the processor time it gave to those.
+    pub fn work_of(&self, node: NodeId) -> (u32, u64, u64) {
+        let held = self.book.granted_count(node);
+        let given = self.jobs.values().filter_map(|job| job.by_node.get(&node));
+        let (units, cpu_us) =
+            given.fold((0, 0), |(u, c): (u64, u64), (units, cpu)| (u + units, c.saturating_add(*cpu)));
+        (held, units, cpu_us)
     }
 }

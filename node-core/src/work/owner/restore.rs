@@ -6,7 +6,7 @@ use crate::content::BlobRef;
 use crate::ids::{JobId, UnitId};
 use crate::protocol::Cx;
 use crate::work::book::Units;
-use crate::work::rows::{self, EndRecord, JobRecord};
+use crate::work::rows::{self, EndRecord, JobRecord, JobRow};
 use crate::work::spec::UnitResult;
 use bytes::Bytes;
 use sandbox::End;
@@ -16,21 +16,26 @@ impl Owner {
     pub(super) fn restore_jobs(&mut self, entries: Vec<(Vec<u8>, Bytes)>, cx: &mut Cx<'_, Self>) {
         for (key, value) in entries {
             let known = match rows::job_key(&key) {
-                Some((id, false)) => sandbox::unpack::from_slice(&value).is_ok_and(|record: JobRecord| {
-                    let mut job = Job::new(record.spec, record.client, record.submitted_ms, record.secret);
-                    (job.phase, job.restored) = (Phase::Active, true);
-                    let blobs = job.spec.blobs();
-                    self.keep_job(id, job);
-                    self.pin(id, blobs, cx);
-                    true
-                }),
-                Some((id, true)) => sandbox::unpack::from_slice(&value).is_ok_and(|end: EndRecord| {
+                Some((id, JobRow::Job)) => {
+                    sandbox::unpack::from_slice(&value).is_ok_and(|record: JobRecord| {
+                        let mut job =
+                            Job::new(record.spec, record.client, record.submitted_ms, record.secret);
+                        (job.phase, job.restored) = (Phase::Active, true);
+                        let blobs = job.spec.blobs();
+                        self.keep_job(id, job);
+                        self.pin(id, blobs, cx);
+                        true
+                    })
+                }
+                Some((id, JobRow::End)) => sandbox::unpack::from_slice(&value).is_ok_and(|end: EndRecord| {
                     if let Some(job) = self.jobs.get_mut(&id) {
                         job.phase = Phase::Over { cancelled: end.cancelled };
                         job.ended_ms = Some(end.ended_ms);
                     }
                     true
                 }),
+                Some((id, JobRow::Threads)) => self.restore_threads(id, &value),
+                Some((id, JobRow::Partial)) => self.restore_partial(id, &value),
                 None => false,
             };
             if !known {
@@ -49,7 +54,7 @@ impl Owner {
             }
             match sandbox::unpack::from_slice::<UnitResult>(value) {
                 Ok(result) => {
-                    self.restore_result(unit, &result);
+                    self.restore_result(unit, &result, cx);
                     self.pin(unit.job, result.blobs(), cx);
                 }
                 Err(_) => cx.trouble(format!("the result of {unit} cannot be read; the unit runs again")),
@@ -58,13 +63,14 @@ impl Owner {
     }
 
     /// From the disk, at start: the unit had ended before.
-    fn restore_result(&mut self, unit: UnitId, result: &UnitResult) {
+    fn restore_result(&mut self, unit: UnitId, result: &UnitResult, cx: &mut Cx<'_, Self>) {
         if self.book.state(unit).is_some_and(|state| !state.has_ended()) {
             self.book.attempted(unit, result.attempts);
             if let Some(job) = self.jobs.get_mut(&unit.job) {
                 job.refusals.runs |= !matches!(result.end, End::Refused(_));
             }
             self.end_unit(unit, result);
+            self.thread_ended(unit, result, cx);
         }
     }
 
@@ -82,7 +88,8 @@ impl Owner {
         let ids: Vec<JobId> = self.jobs.keys().copied().collect();
         for id in ids {
             let job = &self.jobs[&id];
-            if job.is_active() && self.book.units(id).is_some_and(Units::all_ended) {
+            let is_over = self.first_has_ended(id) || self.book.units(id).is_some_and(Units::all_ended);
+            if job.is_active() && is_over {
                 // The crash came between the last result and the end record.
                 self.finish(id, false, cx);
             } else {

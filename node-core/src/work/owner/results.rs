@@ -299,6 +299,7 @@ impl Owner {
             };
             let is_delegated = !job.is_own();
             self.end_unit(report.unit, &report.result);
+            self.thread_ended(report.unit, &report.result, cx);
             if is_delegated {
                 self.delegated_ended(report, cx);
                 self.touch(report.unit.job, cx);
@@ -315,7 +316,7 @@ impl Owner {
         for id in jobs {
             self.jobs.get_mut(&id).into_iter().for_each(|job| job.not_kept = None);
             self.touch(id, cx);
-            if self.book.units(id).is_some_and(Units::all_ended) {
+            if self.first_has_ended(id) || self.book.units(id).is_some_and(Units::all_ended) {
                 self.finish(id, false, cx);
             }
             self.buy_later(id, cx);

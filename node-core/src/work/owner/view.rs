@@ -17,13 +17,20 @@ pub(super) struct Seen<'a> {
 }
 
 fn state(seen: Seen<'_>) -> JobState {
-    let units = seen.units;
     match seen.job.phase {
         Phase::Over { cancelled: true } => JobState::Cancelled,
-        Phase::Over { cancelled: false } if units.count(State::Failed) > 0 => JobState::Failed,
+        Phase::Over { cancelled: false } if has_failed(seen) => JobState::Failed,
         Phase::Over { cancelled: false } => JobState::Done,
         _ if placed(seen) > 0 => JobState::Running,
         _ => JobState::Waiting,
+    }
+}
+
+/// A job with threads ends as its first one does.
+fn has_failed(Seen { job, units, .. }: Seen<'_>) -> bool {
+    match job.spec.template.threads {
+        Some(_) => units.get(0).is_some_and(|first| first.state == State::Failed),
+        None => units.count(State::Failed) > 0,
     }
 }
 
@@ -89,12 +96,20 @@ fn reason(seen: Seen<'_>) -> String {
         JobState::Cancelled => {
             format!("cancelled with {} of {} units ended", units.ended(), units.len())
         }
+        JobState::Failed | JobState::Done if job.spec.template.threads.is_some() => {
+            let how = units.reason(0).map_or("ended well".into(), |why| format!("failed: {why}"));
+            let left = units.len() - units.ended();
+            let others =
+                if left > 0 { format!(", and with it {left} that still ran") } else { String::new() };
+            format!("the first of its {} threads {how}{others}", units.len())
+        }
         JobState::Failed if units.len() == 1 => first_note(),
         JobState::Failed => {
             format!("{} of {} units failed; {}", of(State::Failed), units.len(), first_note())
         }
         JobState::Done if units.len() == 1 => "its one unit ended well".into(),
         JobState::Done => format!("all {} units ended well", units.len()),
+        JobState::Running | JobState::Waiting if job.stuck.is_some() => job.stuck.clone().unwrap_or_default(),
         JobState::Running => {
             let mut text = match placed(seen) {
                 1 => "1 unit is placed".to_owned(),

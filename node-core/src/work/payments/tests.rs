@@ -29,6 +29,7 @@ fn spec(most: u64, most_job: Option<u64>) -> JobSpec {
             bit_exact: false,
             checkpoint: crate::work::spec::CheckpointEvery::NEVER,
             on_loss: Default::default(),
+            threads: None,
         },
         units: Units::Sweep { first: 0, count: UNITS },
         priority: 0,

@@ -11,6 +11,7 @@ use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Keep, ToKeeper, ToOwner};
 use crate::work::runner::interval::Interval;
+use sandbox::swarm::Marks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ pub(super) struct Progress {
 #[derive(Debug)]
 struct Newest {
     checkpoint: Checkpoint,
+    marks: Option<Box<Marks>>,
     ticket: u64,
     at: Time,
     kept: Vec<NodeId>,
@@ -54,6 +56,7 @@ struct Newest {
 #[derive(Debug)]
 pub(super) struct Fresh {
     checkpoint: Checkpoint,
+    marks: Option<Box<Marks>>,
     at: Time,
     stopped: bool,
 }
@@ -102,7 +105,8 @@ impl Unit {
     pub(super) fn made(&self, unit: UnitId) -> Option<Made> {
         let newest = self.progress.as_ref()?.newest.as_ref()?;
         let kept = newest.kept.clone();
-        Some(Made { unit, checkpoint: newest.checkpoint, began: self.began(), kept })
+        let marks = newest.marks.clone();
+        Some(Made { unit, checkpoint: newest.checkpoint, began: self.began(), kept, marks })
     }
 
     /// The whole snapshot of that name that the engine may refer to.
@@ -146,6 +150,19 @@ impl Runner {
         }
         if let Some(first) = first {
             cx.set_timer_by(Timer::Snapshots, first.since(cx.now));
+        }
+    }
+
+    /// The owner wants a checkpoint before its time.
+    pub(super) fn checkpoint_now(&mut self, from: NodeId, id: UnitId, cx: &mut Cx<'_, Self>) {
+        let every = self.jobs.get(&id.job).and_then(|job| job.template.checkpoint.duration());
+        let unit = self.units.get_mut(&id).filter(|unit| unit.owner == from && !unit.paused);
+        let (Some(unit), Some(every)) = (unit, every) else { return };
+        let UnitState::Running { run, since } = unit.state else { return };
+        let progress = unit.progress(every, since);
+        if !progress.is_busy() {
+            progress.asked = true;
+            cx.emit(Event::Snapshot { run, stop: false });
         }
     }
 
@@ -225,7 +242,8 @@ impl Runner {
         let snapshot =
             SnapshotRef { blob: taken.blob, base: base.flatten(), root: taken.root, fuel: taken.fuel };
         let version = Version { attempt, number: progress.number };
-        let fresh = Fresh { checkpoint: Checkpoint { version, snapshot }, at: cx.now, stopped };
+        let (checkpoint, marks) = (Checkpoint { version, snapshot }, taken.marks.map(Box::new));
+        let fresh = Fresh { checkpoint, marks, at: cx.now, stopped };
         let ticket = self.ticket(Ticket::Snapshot(id, Box::new(fresh)));
         cx.emit(Event::KeepSnapshot { ticket, blob: taken.blob, bytes: taken.bytes });
     }
@@ -247,24 +265,35 @@ impl Runner {
             cx.trouble(format!("a snapshot of {id} could not be stored: {error}"));
         } else {
             let before: Vec<u64> = progress.tickets().collect();
-            let Fresh { checkpoint, at, .. } = fresh;
+            let Fresh { checkpoint, marks, at, .. } = fresh;
             if checkpoint.snapshot.base.is_none() {
                 progress.base = Some((checkpoint.snapshot.blob, ticket));
             }
             let (kept, waiting) = (Vec::new(), Vec::new());
-            progress.newest = Some(Newest { checkpoint, ticket, at, kept, waiting, recorded: false });
+            progress.newest = Some(Newest { checkpoint, marks, ticket, at, kept, waiting, recorded: false });
             let after: Vec<u64> = progress.tickets().collect();
             let mut spare: Vec<u64> = before.into_iter().filter(|old| !after.contains(old)).collect();
             spare.dedup();
             spare.into_iter().for_each(|ticket| cx.emit(Event::ReleaseSnapshot { ticket }));
             self.leave(id, cx);
             self.offer_to_keepers(id, cx);
+            self.tell_unkept(id, cx);
             self.ask_for_keepers(id, cx);
         }
         if fresh.stopped {
             self.suspended(id, cx);
         }
         cx.set_timer_by(Timer::Snapshots, Duration::ZERO);
+    }
+
+    /// Others need what a checkpoint of a thread covers, also where nobody keeps it.
+    fn tell_unkept(&self, id: UnitId, cx: &mut Cx<'_, Self>) {
+        let Some(unit) = self.units.get(&id) else { return };
+        let newest = unit.progress.as_ref().and_then(|progress| progress.newest.as_ref());
+        let alone = newest.is_some_and(|newest| newest.waiting.is_empty() && newest.marks.is_some());
+        if let Some(made) = unit.made(id).filter(|_| alone) {
+            Self::to_owner(unit.owner, ToOwner::Checkpoints { made: vec![made] }, cx);
+        }
     }
 
     /// Tells those keepers of the newest checkpoint that do not know of it.

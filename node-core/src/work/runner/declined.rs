@@ -10,6 +10,8 @@ pub(super) enum Declined {
     NoSlots,
     #[error("it is full")]
     Full,
+    #[error("pages do not run threads of virtual computers yet")]
+    NoThreads,
     #[error("it runs another job of this id")]
     OtherJob,
     #[error("another owner said that this unit would come")]
@@ -50,7 +52,11 @@ impl Declined {
             Declined::Policy(Rejection::Time { .. } | Rejection::Memory { .. } | Rejection::Price { .. }) => {
                 Cause::Job
             }
-            Declined::OtherJob | Declined::OtherOwner | Declined::Memory | Declined::Output(_) => Cause::Job,
+            Declined::NoThreads
+            | Declined::OtherJob
+            | Declined::OtherOwner
+            | Declined::Memory
+            | Declined::Output(_) => Cause::Job,
             Declined::Content { .. } | Declined::Texts { .. } => Cause::Job,
         }
     }

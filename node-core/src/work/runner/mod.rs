@@ -21,6 +21,7 @@ mod ready;
 mod rest;
 mod successors;
 mod terms;
+mod threads;
 mod view;
 mod weight;
 
@@ -43,6 +44,7 @@ use bytes::Bytes;
 use litemap::LiteMap;
 use owners::OwnerState;
 use sandbox::Outcome;
+use sandbox::swarm::{Choice, Letter, Said};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,6 +112,8 @@ struct Unit {
     keeper: Option<Address>,
     /// Nodes that may own it next, if its owner was the ring's choice.
     delegated: Option<Box<successors::Succession>>,
+    /// Reads of the thread that it is, until it goes on.
+    choices: Vec<(u64, Choice)>,
     state: UnitState,
 }
 
@@ -273,6 +277,11 @@ pub enum Command {
         taken: Result<Taken, NoSnapshot>,
         stopped: bool,
     },
+    /// Word of a thread.
+    Said {
+        run: RunId,
+        said: Said,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -311,6 +320,11 @@ pub enum Event {
     Pause {
         run: RunId,
         paused: bool,
+    },
+    /// For the thread that the run is.
+    Letters {
+        run: RunId,
+        letters: Vec<Letter>,
     },
     /// A checkpoint's parts, from whoever has them.
     FetchSnapshot {
@@ -375,6 +389,10 @@ impl Protocol for Runner {
                 ToRunner::NotComing { unit } => self.will_not_come(from, unit, cx),
                 ToRunner::Suspend { unit } => self.suspend_for(from, unit, cx),
                 ToRunner::Pause { unit, paused } => self.pause(from, unit, paused, cx),
+                ToRunner::Letters { unit, attempt, letters } => {
+                    self.letters(from, (unit, attempt), letters, cx);
+                }
+                ToRunner::Checkpoint { unit } => self.checkpoint_now(from, unit, cx),
                 ToRunner::Forget { units } => self.forget_units(from, &units, cx),
                 ToRunner::Recorded { units } => self.recorded(from, &units),
                 ToRunner::Keepers { job, keepers } => self.keepers(from, job, keepers, cx),
@@ -442,6 +460,7 @@ impl Protocol for Runner {
             Input::Command(Command::Broken { run, error }) => self.broken(run, error, cx),
             Input::Command(Command::Prepared { run }) => self.at_hand(run, None, cx),
             Input::Command(Command::Resumed { run }) => self.running(run, cx),
+            Input::Command(Command::Said { run, said }) => self.said(run, said, cx),
             Input::Command(Command::Snapshot { run, taken, stopped }) => {
                 self.snapshot(run, taken, stopped, cx);
             }

@@ -175,10 +175,13 @@ impl Runner {
         let Some(unit) = self.units.get_mut(&id) else { return };
         (unit.lease, unit.attempt, unit.proof, unit.keeper) =
             (lease, grant.attempt, grant.proof, grant.keeper);
+        if let UnitState::Running { run, .. } = unit.state {
+            return self.say_again_in(run, id, cx);
+        }
         if !matches!(unit.state, UnitState::Suspended) {
             return;
         }
-        unit.state = UnitState::Fetching;
+        (unit.state, unit.choices) = (UnitState::Fetching, grant.choices);
         if let Some(owner_state) = self.owners.get_mut(&unit.owner) {
             owner_state.suspended -= 1;
         }

@@ -65,6 +65,7 @@ impl Runner {
             owner_state.beats = LIST_EVERY - 1;
             self.beat(owner, cx);
         }
+        self.say_again(owner, cx);
         self.report_all(owner, cx);
         self.ask_after(owner, 0, cx);
     }

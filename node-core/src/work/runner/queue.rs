@@ -4,14 +4,15 @@ use super::declined::Declined;
 use super::terms::{FAILED, REFUSED_FOR};
 use super::{Event, Job, Runner, Ticket, Timer, Unit, UnitState, left};
 use crate::content::NotFetched;
-use crate::engine::{EngineTask, RunId, SealKey, SnapshotRef};
+use crate::engine::{EngineTask, RunId, SealKey, SnapshotRef, ThreadTask};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::money::Price;
 use crate::progress::KEEPERS;
 use crate::protocol::Cx;
 use crate::time::Time;
 use crate::work::message::{Batch, Cause, Lease, ToOwner, UnitGrant};
-use crate::work::spec::{Template, UnitSpec};
+use crate::work::spec::{Template, Threads, UnitSpec};
+use sandbox::swarm::Thread;
 use std::sync::Arc;
 
 impl Runner {
@@ -48,7 +49,10 @@ impl Runner {
                 declined.extend(units());
                 continue;
             }
-            let reason = self.another_job(&batch).or_else(|| self.weigh(&batch, None).err());
+            let is_thread = batch.template.threads.is_some();
+            let reason = (is_thread && !self.config.runs_threads).then_some(Declined::NoThreads);
+            let reason =
+                reason.or_else(|| self.another_job(&batch)).or_else(|| self.weigh(&batch, None).err());
             let reason = reason.or_else(|| match self.price_of(owner, &batch, cx) {
                 Ok(price) => self.terms.rejects(owner, cx.me, &batch.template, price),
                 Err(why) => Some(why),
@@ -136,7 +140,7 @@ impl Runner {
         cx: &mut Cx<'_, Self>,
     ) {
         let price = self.use_up(owner, &grant, cx.me);
-        let UnitGrant { attempt, proof, spec, key, resume, keeper, .. } = grant;
+        let UnitGrant { attempt, proof, spec, key, resume, keeper, choices, .. } = grant;
         let blobs = spec.as_ref().map(UnitSpec::blobs).unwrap_or_default();
         let ticket = (!blobs.is_empty()).then(|| self.ticket(Ticket::Unit(id)));
         let unit = Unit {
@@ -153,6 +157,7 @@ impl Runner {
             progress: None,
             keeper,
             delegated: None,
+            choices,
             state: UnitState::Fetching,
         };
         self.units.insert(id, unit);
@@ -332,7 +337,11 @@ impl Runner {
             let from = unit.resume.as_ref().map(|(resume, _)| resume.checkpoint.snapshot);
             let spec = unit.spec.as_ref();
             let task = task_of(&job.template, spec, job.sweep_first, id.index, unit.key, from);
-            let task = Box::new(task);
+            let thread = job.template.threads.map(|Threads { workers }| ThreadTask {
+                thread: Thread { number: id.index, workers },
+                choices: std::mem::take(&mut unit.choices),
+            });
+            let task = Box::new(EngineTask { thread, ..task });
             let (paused, every) = (unit.paused, job.template.checkpoint.duration());
             cx.emit(Event::Run { run, task });
             if paused {
@@ -379,5 +388,6 @@ pub(super) fn task_of(
         bit_exact: template.bit_exact,
         key,
         from,
+        thread: None,
     }
 }

@@ -63,6 +63,7 @@ impl World {
                 bit_exact: false,
                 checkpoint: CheckpointEvery::default(),
                 on_loss: OnLoss::default(),
+                threads: None,
             },
             units: Units::Sweep { first: 0, count },
             priority: 0,

@@ -110,6 +110,7 @@ impl Worker {
                     root: [0; 32],
                     fuel: 1,
                     pause_us: 1,
+                    marks: None,
                 };
                 let taken = if begun { Ok(some) } else { Err(NoSnapshot::NotBegun) };
                 Some(Said::Snapshot { run: RunId(run), taken, stopped: stop })
@@ -170,7 +171,7 @@ impl Chaos {
         for reply in std::mem::take(&mut self.world.replies) {
             let (run, over) = match &reply {
                 EngineReply::Snapshot { run, stopped, .. } => (*run, *stopped),
-                EngineReply::Resumed { run } => (*run, false),
+                EngineReply::Resumed { run } | EngineReply::Said { run, .. } => (*run, false),
                 EngineReply::Ended { run, .. }
                 | EngineReply::Broken { run, .. }
                 | EngineReply::Prepared { run } => (*run, true),
@@ -203,6 +204,7 @@ impl Chaos {
                     bit_exact: false,
                     key: SealKey::default(),
                     from: None,
+                    thread: None,
                 };
                 self.request(EngineRequest::Run { run: RunId(run), task });
             }

@@ -202,6 +202,8 @@ impl Pool {
             EngineRequest::Kill { run } => self.kill(now, run, world),
             EngineRequest::Snapshot { run, stop } => self.snapshot(run, stop, world),
             EngineRequest::Pause { run, paused } => self.pause(now, run, paused, world),
+            // No run here is a thread.
+            EngineRequest::Letters { .. } => {}
             EngineRequest::Inspect { number, .. } => {
                 // Pages take no jobs of others, and check their own before they submit them.
                 let result =

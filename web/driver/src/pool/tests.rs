@@ -56,6 +56,7 @@ impl World for Fake {
             EngineReply::Broken { run, error } => (run.0, format!("broken: {error}")),
             EngineReply::Prepared { run } => (run.0, "prepared".into()),
             EngineReply::Resumed { run } => (run.0, "goes on".into()),
+            EngineReply::Said { run, .. } => (run.0, "said something".into()),
             EngineReply::Inspected { number, result } => (number, format!("{result:?}")),
             EngineReply::Snapshot { run, taken, stopped } => {
                 let taken = taken.map(|taken| taken.fuel);
@@ -120,6 +121,7 @@ impl Story {
             bit_exact: false,
             key: SealKey::default(),
             from: None,
+            thread: None,
         }
     }
 
@@ -157,6 +159,7 @@ impl Story {
             root: [0; 32],
             fuel,
             pause_us: 1,
+            marks: None,
         });
         self.say(slot, Said::Snapshot { run: RunId(run), taken, stopped });
     }

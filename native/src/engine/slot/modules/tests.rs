@@ -59,7 +59,7 @@ impl Folder {
         let noted = std::cell::Cell::new(0);
         let note = |begins| noted.set(noted.get() + u32::from(begins));
         for _ in 0..3 {
-            assert!(modules.get(1, self.program, limits, false, &note).is_ok());
+            assert!(modules.get(1, self.program, limits, Form::default(), &note).is_ok());
         }
         (noted.get(), shop.begun())
     }
@@ -153,7 +153,7 @@ fn a_refusal_is_remembered() {
     let noted = std::cell::Cell::new(0);
     let note = |begins| noted.set(noted.get() + u32::from(begins));
     for _ in 0..3 {
-        match modules.get(1, folder.program, &Limits::default(), false, &note) {
+        match modules.get(1, folder.program, &Limits::default(), Form::default(), &note) {
             Err(NotCompiled::Refused(why)) => assert!(why.contains("_start"), "{why}"),
             _ => panic!("it should be refused"),
         }

@@ -2,9 +2,9 @@
 //! global operation and each partial result takes effect exactly once.
 
 use super::guest::{Guest, Step, Taken};
-use crate::protocol::Rng;
-use crate::time::Time;
-use crate::work::computer::{Act, Bounds, Carrier};
+use node_core::protocol::Rng;
+use node_core::time::Time;
+use node_core::work::computer::{Act, Bounds, Carrier};
 use sandbox::swarm::{Letter, Marks, Said};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl World {
     fn run(&mut self) {
         for _ in 0..400_000 {
             if self.members.get(&0).is_some_and(|first| first.ended) {
-                // What it still writes down.
+                // The owner writes down the rest.
                 while self.writing.is_some() {
                     self.disk();
                     self.act();
@@ -219,7 +219,7 @@ impl World {
             None => Guest::new(thread, THREADS, program, wanted()),
         };
         if older {
-            // What came after it is of no use any more.
+            // Later ones are of no use any more.
             member.records.truncate(1);
         }
         guest.swarm().replay(choices);
@@ -242,6 +242,13 @@ impl World {
 
     /// The owner looks at threads that wait for room.
     fn look(&mut self) {
+        let members = &self.members;
+        let is_placed = |thread| {
+            members
+                .get(&thread)
+                .is_some_and(|it| it.guest.is_some() || it.over.is_some() || it.stopped.is_some())
+        };
+        self.carrier.only(is_placed);
         for thread in self.carrier.pressed() {
             self.checkpoint(thread);
         }
