@@ -143,6 +143,7 @@ declare namespace Api {
     stdin?: string | null;
     stdin_base64?: string | null;
     sweep?: null | SweepRequest;
+    threads?: null | Threads;
     time_limit?: number | null;
     units?: Array<UnitRequest> | null;
   }
@@ -307,6 +308,18 @@ declare namespace Api {
     price: number;
   }
 
+  interface PartialList {
+    next: number;
+    partials: Array<PartialResult>;
+  }
+
+  interface PartialResult {
+    at: string;
+    base64: string;
+    number: number;
+    thread: number;
+  }
+
   interface PauseRequest {
     paused: boolean;
   }
@@ -398,6 +411,22 @@ declare namespace Api {
   interface SweepRequest {
     count: number;
     first?: number;
+  }
+
+  interface Thread {
+    node?: string | null;
+    number: number;
+    reason: string;
+    state: string;
+  }
+
+  interface ThreadList {
+    next?: number | null;
+    threads: Array<Thread>;
+  }
+
+  interface Threads {
+    workers: number;
   }
 
   interface Transfer {

@@ -279,9 +279,9 @@ pub(super) async fn cancel(
 #[into_params(parameter_in = Query)]
 pub(super) struct RangeQuery {
     /// The first index, usually 0.
-    from: Option<u32>,
+    pub(super) from: Option<u32>,
     /// 1 to 1000, usually 100.
-    limit: Option<u32>,
+    pub(super) limit: Option<u32>,
 }
 
 /// List a job's units.

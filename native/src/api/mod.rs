@@ -41,6 +41,7 @@ mod results;
 mod ring;
 mod serve;
 mod stream;
+mod threads;
 mod time;
 mod tree;
 mod wallet;
@@ -204,6 +205,8 @@ fn guarded() -> OpenApiRouter<ApiState> {
         .routes(routes!(moving::migrate))
         .routes(routes!(moving::pause))
         .routes(routes!(results::list))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::partials))
         .routes(routes!(results::stdout))
         .routes(routes!(results::stderr))
         .routes(routes!(results::file))

@@ -26,7 +26,7 @@ async fn everything_documented_is_there_and_guarded_as_documented() {
     let gateway = Gateway::start().await;
     let document = gateway.get("/api/v1/openapi.json").await.json();
     let operations = operations(&document);
-    assert_eq!(operations.len(), 40);
+    assert_eq!(operations.len(), 42);
     for (method, path, guarded) in operations {
         let open = gateway.send(request(method.clone(), &path), Body::empty()).await;
         assert_eq!(open.status == 401, guarded, "{method} {path}: {}", open.status);

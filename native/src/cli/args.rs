@@ -88,6 +88,10 @@ pub(crate) enum Command {
     Cancel(CancelArgs),
     /// Show one unit: where it stands, and how it came there
     Unit(UnitArgs),
+    /// List the threads of a virtual computer: where they are, and what they wait for
+    Threads(JobArgs),
+    /// Print partial results as they come
+    Watch(JobArgs),
     /// Move a running unit to another node
     Migrate(MigrateArgs),
     /// Let a unit stand still

@@ -47,6 +47,7 @@ mod swarm;
 mod table;
 mod task_file;
 mod task_path;
+mod threads;
 mod threads_setting;
 mod token;
 mod up;
@@ -94,6 +95,8 @@ fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Results(args) => submit::results(args, &folder()?),
         Command::Cancel(args) => lists::cancel(args, &folder()?),
         Command::Unit(args) => moving::unit(&args, &folder()?),
+        Command::Threads(args) => threads::threads(&args, &folder()?),
+        Command::Watch(args) => threads::watch(&args, &folder()?),
         Command::Migrate(args) => moving::migrate(&args, &folder()?),
         Command::Pause(args) => moving::pause(&args, true, &folder()?),
         Command::Resume(args) => moving::pause(&args, false, &folder()?),

@@ -12,7 +12,10 @@ use crate::policy::view::View;
 use serde::de::DeserializeOwned;
 use std::sync::RwLock;
 use std::time::{Duration, Instant};
-use types::{Invite, Job, Jobs, Market, Network, NewJob, Nodes, Problem, Results, Unit, Units, Wallet};
+use types::{
+    Invite, Job, Jobs, Market, Network, NewJob, Nodes, Partials, Problem, Results, Threads, Unit, Units,
+    Wallet,
+};
 use ureq::http::{Response, StatusCode, Uri};
 use ureq::{Agent, Body};
 
@@ -196,6 +199,14 @@ impl Client {
         let inline = node_core::content::Data::INLINE_MAX;
         let range = format!("from={from}&limit={limit}&inline={inline}");
         self.both(&format!("/api/v1/jobs/{}/results?{range}", escape(id)))
+    }
+
+    pub(crate) fn threads(&self, id: &str, from: u32, limit: u32) -> Result<(Threads, String), ApiError> {
+        self.both(&format!("/api/v1/jobs/{}/threads?from={from}&limit={limit}", escape(id)))
+    }
+
+    pub(crate) fn partials(&self, id: &str, from: u64) -> Result<Partials, ApiError> {
+        self.get(&format!("/api/v1/jobs/{}/partials?from={from}", escape(id)))
     }
 
     pub(crate) fn migrate(&self, id: &str, index: u32, to: Option<&str>) -> Result<(Unit, String), ApiError> {

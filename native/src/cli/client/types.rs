@@ -247,6 +247,34 @@ pub(crate) struct NewUnit {
 }
 
 #[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Threads {
+    pub(crate) threads: Vec<Thread>,
+    pub(crate) next: Option<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Thread {
+    pub(crate) number: u32,
+    pub(crate) state: String,
+    pub(crate) node: Option<String>,
+    pub(crate) reason: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Partials {
+    pub(crate) partials: Vec<PartialResult>,
+    pub(crate) next: u64,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct PartialResult {
+    pub(crate) number: u64,
+    pub(crate) thread: u32,
+    pub(crate) at: String,
+    pub(crate) base64: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Job {
     pub(crate) id: String,
     #[serde(default)]
