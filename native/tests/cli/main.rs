@@ -18,6 +18,7 @@ mod requirements;
 mod running;
 mod secrets;
 mod submitting;
+mod threads;
 mod world;
 
 /// The binary that the stories run.
