@@ -162,12 +162,13 @@ impl Carrier {
         self.reported
     }
 
-    /// The state is on the disk, or could not be written: then it is tried again with the next change.
+    /// The state is on the disk, or could not be written and has to be again.
     pub fn is_written(&mut self, well: bool) {
         self.is_writing = false;
         let acts = std::mem::take(&mut self.held.0);
         if !well {
             self.held.1 = [acts, std::mem::take(&mut self.held.1)].concat();
+            self.is_changed = true;
             return;
         }
         for act in acts {

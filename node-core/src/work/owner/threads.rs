@@ -6,6 +6,7 @@ use crate::content::Data;
 use crate::disk::{self, Write};
 use crate::ids::{JobId, NodeId, UnitId};
 use crate::protocol::Cx;
+use crate::time::Time;
 use crate::work::book::State;
 use crate::work::computer::{Act, Bounds, Carrier};
 use crate::work::message::{ToRunner, UnitGrant};
@@ -53,11 +54,13 @@ struct Hosted {
     partial_bytes: usize,
     /// Numbers of those whose rows are to go.
     gone: Vec<u64>,
+    /// The disk did not take its state; it is not tried again before.
+    again: Time,
 }
 
 impl Hosted {
     fn new(carrier: Carrier) -> Hosted {
-        Hosted { carrier, partials: VecDeque::new(), partial_bytes: 0, gone: Vec::new() }
+        Hosted { carrier, partials: VecDeque::new(), partial_bytes: 0, gone: Vec::new(), again: Time(0) }
     }
 
     fn keep(&mut self, partial: Partial) {
@@ -168,7 +171,7 @@ impl Owner {
                 }
             }
         }
-        if hosted.carrier.writes() {
+        if hosted.again <= cx.now && hosted.carrier.writes() {
             let writes = hosted.rows(id, now_ms);
             let ticket = self.ticket(Pending::Threads(id));
             cx.emit(Event::Commit { ticket, writes });
@@ -221,6 +224,7 @@ impl Owner {
         let Some(hosted) = self.threads.jobs.get_mut(&id) else { return };
         hosted.carrier.is_written(result.is_ok());
         if let Err(error) = result {
+            hosted.again = cx.now + self.config.timing.retry;
             cx.trouble(format!("what threads said could not be written down, and they wait: {error}"));
             return cx.set_timer_by(Timer::Threads, TICK);
         }
