@@ -344,7 +344,9 @@ impl Owner {
     pub fn partials(&self, id: JobId, from: u64) -> Option<(u64, Vec<Partial>)> {
         let hosted = self.threads.jobs.get(&id)?;
         let later = hosted.partials.iter().filter(|partial| partial.number >= from).cloned();
-        Some((hosted.carrier.reported(), later.collect()))
+        // Those that are still being written down come later.
+        let next = hosted.partials.back().map_or(0, |last| last.number + 1);
+        Some((next, later.collect()))
     }
 }
 
