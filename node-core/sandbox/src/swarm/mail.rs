@@ -1,6 +1,6 @@
 //! Messages of a thread: those that others may not have yet, and those that it has not read.
 
-use super::{Ask, KEPT_MAX, MESSAGE_MAX, MESSAGES, UNREAD_MAX};
+use super::{Ask, KEPT_MAX, MESSAGE_MAX, MESSAGES, NUMBERS, UNREAD_MAX};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -50,9 +50,6 @@ pub struct Marks {
     /// Words that were told.
     pub told: u64,
 }
-
-/// Larger numbers than any thread comes to.
-const NUMBERS: u64 = 1 << 48;
 
 impl Mail {
     /// Whether a thread can have come to this state.

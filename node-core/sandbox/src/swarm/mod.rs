@@ -61,7 +61,30 @@ pub enum Ask {
     Tell { number: u64, tell: Tell },
 }
 
+/// Larger numbers than any thread comes to.
+const NUMBERS: u64 = 1 << 48;
+
 impl Ask {
+    /// Whether a thread can ask for it: whoever runs it may say anything.
+    pub fn is_sound(&self) -> bool {
+        let is_name = |name: &str| (1..=NAME_MAX).contains(&name.len());
+        match self {
+            Ask::Send { number, message, told, .. } => {
+                *number < NUMBERS && *told < NUMBERS && (1..=MESSAGE_MAX).contains(&message.len())
+            }
+            Ask::Tell { tell: Tell::Report(result), .. } => result.len() <= VALUE_MAX,
+            Ask::Tell { .. } => true,
+            Ask::Question { question, .. } => match question {
+                Question::Spawn { arguments, input } => {
+                    input.len() + arguments.iter().map(String::len).sum::<usize>() <= MESSAGE_MAX
+                }
+                Question::Global { name, .. } => is_name(name),
+                Question::Swap { name, value, .. } => is_name(name) && value.len() <= VALUE_MAX,
+                Question::End { .. } => true,
+            },
+        }
+    }
+
     /// Bytes that it takes, about.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
