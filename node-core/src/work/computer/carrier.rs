@@ -7,13 +7,16 @@
 use super::{Bounds, Computer, Output, Stuck};
 use crate::time::Time;
 use bytes::Bytes;
-use sandbox::swarm::{Ask, Choice, Letter, MESSAGES, Marks, Said, Tell, Wait};
+use sandbox::swarm::{Ask, Choice, Letter, MESSAGES, Marks, Said, Tell, UNREAD_MAX, Wait};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Bytes of messages of threads that have ended. Our choice: the state is written down with them.
 const LAST_MAX: usize = 16 << 20;
+
+/// Bytes of messages for threads that no runner has now. Our choice: as many as one thread may have unread.
+const WAITING_MAX: usize = UNREAD_MAX;
 
 /// Number of them. Our choice: as many as one thread may have under way.
 const LAST_MESSAGES: usize = MESSAGES;
@@ -40,6 +43,11 @@ pub struct Carrier {
     /// Words of each thread that are written down.
     #[serde(skip)]
     written: BTreeMap<u32, u64>,
+    /// Messages for threads that no runner has now, so that their senders need not be there with them.
+    #[serde(skip)]
+    waiting: BTreeMap<(u32, u32, u64), Bytes>,
+    #[serde(skip)]
+    waiting_bytes: usize,
     #[serde(skip)]
     acts: Vec<Act>,
     /// Acts that wait until the state is written down: those of the state that is being written, and later ones.
@@ -105,6 +113,8 @@ impl Carrier {
             passed: BTreeMap::new(),
             covered: BTreeMap::new(),
             written: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            waiting_bytes: 0,
             acts: Vec::new(),
             held: Default::default(),
             is_writing: false,
@@ -236,7 +246,7 @@ impl Carrier {
             let is_kept = self.keep(thread, &asks);
             self.is_safe(thread, is_kept, more);
         }
-        for ask in asks {
+        for ask in asks.into_iter().filter(Ask::is_sound) {
             self.carry(thread, ask);
         }
         self.follow();
@@ -261,13 +271,13 @@ impl Carrier {
     /// Keeps what a thread sent that has ended, as far as others may not have it. False: there is no room, and the
     /// thread is kept until they have.
     fn keep(&mut self, thread: u32, asks: &[Ask]) -> bool {
-        let sends = asks.iter().filter_map(|ask| match ask {
+        let sends = asks.iter().filter(|ask| ask.is_sound()).filter_map(|ask| match ask {
             Ask::Send { to, number, message, .. } => Some(((thread, *to, *number), message)),
             _ => None,
         });
         let sends = sends.filter(|((_, to, _), _)| self.computer.may_run(*to));
-        let sends: Vec<_> = sends.filter(|(key, _)| !self.last.contains_key(key)).collect();
-        let bytes: usize = sends.iter().map(|(_, message)| message.len()).sum();
+        let sends: BTreeMap<_, _> = sends.filter(|(key, _)| !self.last.contains_key(key)).collect();
+        let bytes: usize = sends.values().map(|message| message.len()).sum();
         if self.last_bytes + bytes > LAST_MAX || self.last.len() + sends.len() > LAST_MESSAGES {
             return false;
         }
@@ -317,6 +327,7 @@ impl Carrier {
         let parked = self.seats.iter().filter(|(_, seat)| seat.place == Place::Parked);
         let parked: Vec<u32> = parked.map(|(other, _)| *other).filter(|other| lacks(*other)).collect();
         parked.into_iter().for_each(|other| self.wake(other));
+        self.hand_over(thread, &received);
         let of_it = self.last.iter().filter(|((_, to, _), _)| *to == thread);
         let later =
             of_it.filter(|((from, _, number), _)| received.get(from).is_none_or(|next| number >= next));
@@ -328,6 +339,22 @@ impl Carrier {
             })
             .collect();
         later.into_iter().for_each(|letter| self.post(thread, letter));
+    }
+
+    /// Messages that came while no runner had the thread.
+    fn hand_over(&mut self, thread: u32, received: &BTreeMap<u32, u64>) {
+        for ((_, from, number), message) in self.take_waiting(thread) {
+            if received.get(&from).is_none_or(|next| number >= *next) {
+                self.post(thread, Letter::Message { from, number, message });
+            }
+        }
+    }
+
+    fn take_waiting(&mut self, thread: u32) -> BTreeMap<(u32, u32, u64), Bytes> {
+        let mut taken = self.waiting.split_off(&(thread, 0, 0));
+        self.waiting.append(&mut taken.split_off(&(thread + 1, 0, 0)));
+        self.waiting_bytes -= taken.values().map(Bytes::len).sum::<usize>();
+        taken
     }
 
     fn carry(&mut self, thread: u32, ask: Ask) {
@@ -344,7 +371,9 @@ impl Carrier {
                 if told <= self.written.get(&thread).copied().unwrap_or(0) {
                     self.post(to, letter);
                 } else {
+                    // It leaves with the write after this one, if the words are in that which is under way.
                     self.hold(Act::Letter { thread: to, letter });
+                    self.is_changed = true;
                 }
             }
             Ask::Question { number, question, .. } => {
@@ -383,6 +412,15 @@ impl Carrier {
     }
 
     fn post(&mut self, thread: u32, letter: Letter) {
+        let is_here = self.seats.get(&thread).is_some_and(|seat| seat.place == Place::Here);
+        if let (Letter::Message { from, number, message }, false) = (&letter, is_here) {
+            let key = (thread, *from, *number);
+            let fits = self.waiting_bytes + message.len() <= WAITING_MAX && self.waiting.len() < MESSAGES;
+            if fits && !self.waiting.contains_key(&key) {
+                self.waiting_bytes += message.len();
+                self.waiting.insert(key, message.clone());
+            }
+        }
         match self.seats.get_mut(&thread) {
             Some(Seat { place: Place::Here, .. }) => self.acts.push(Act::Letter { thread, letter }),
             Some(seat) if seat.place == Place::Parked => {
@@ -411,7 +449,8 @@ impl Carrier {
         self.forget_last(|from, to, number| {
             to == thread && marks.received.get(&from).is_some_and(|below| number < *below)
         });
-        for (from, below) in &marks.received {
+        let threads = self.computer.threads();
+        for (from, below) in marks.received.iter().filter(|(from, _)| **from < threads) {
             self.covered.insert((*from, thread), *below);
             self.post(*from, Letter::Covered { to: thread, below: *below });
         }
@@ -422,6 +461,7 @@ impl Carrier {
         self.computer.ended(thread, how, output);
         self.is_changed = true;
         self.seats.remove(&thread);
+        self.take_waiting(thread);
         self.begun.remove(&thread);
         self.follow();
         let senders: BTreeSet<u32> =
