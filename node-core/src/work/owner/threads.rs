@@ -100,7 +100,9 @@ impl Owner {
         let Ok(carrier) = sandbox::unpack::from_slice::<Carrier>(value) else { return false };
         let carrier = carrier.restored();
         if self.jobs.contains_key(&id) {
-            (1..carrier.computer().threads()).for_each(|thread| self.add_thread(id, thread, &carrier));
+            for thread in 1..carrier.computer().threads() {
+                self.add_thread(id, thread, carrier.begun(thread).cloned());
+            }
             self.threads.jobs.insert(id, Hosted::new(carrier));
         }
         true
@@ -122,10 +124,11 @@ impl Owner {
         partials.chain([rows::threads_write(id, None)]).collect()
     }
 
-    fn add_thread(&mut self, id: JobId, thread: u32, carrier: &Carrier) {
+    /// One more unit of the job, with the arguments and the input that the thread was begun with.
+    fn add_thread(&mut self, id: JobId, thread: u32, begun: Option<(Vec<String>, Bytes)>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
-        if let Some((arguments, input)) = carrier.begun(thread) {
-            let (arguments, stdin) = (Some(arguments.clone()), Some(Data::Inline(input.clone())));
+        if let Some((arguments, input)) = begun {
+            let (arguments, stdin) = (Some(arguments), Some(Data::Inline(input)));
             job.begun.insert(thread, UnitSpec { arguments, stdin, files: Vec::new() });
         }
         self.book.add(UnitId { job: id, index: thread }, 0);
@@ -163,7 +166,7 @@ impl Owner {
                 Act::Letter { thread, letter } => letters.entry(thread).or_default().push(letter),
                 Act::Written(..) => {}
                 Act::Wake(thread) => woken.push(thread),
-                Act::Begin(thread) => begun.push(thread),
+                Act::Begin(thread) => begun.push((thread, hosted.carrier.begun(thread).cloned())),
                 Act::Report { thread, number, result } => {
                     hosted.keep(Partial { number, thread, at_ms: now_ms, result });
                     self.changed.insert(id);
@@ -179,13 +182,8 @@ impl Owner {
         for (thread, letters) in letters {
             self.deliver(UnitId { job: id, index: thread }, letters, cx);
         }
-        for thread in &begun {
-            if let Some(hosted) = self.threads.jobs.remove(&id) {
-                self.add_thread(id, *thread, &hosted.carrier);
-                self.threads.jobs.insert(id, hosted);
-            }
-        }
         if !begun.is_empty() {
+            begun.into_iter().for_each(|(thread, begun)| self.add_thread(id, thread, begun));
             self.touch(id, cx);
             cx.set_timer_by(Timer::Look, Duration::ZERO);
         }
