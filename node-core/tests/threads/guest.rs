@@ -20,7 +20,7 @@ pub(super) enum Step {
     Send(u32),
     /// A message of any thread, waited for.
     Receive,
-    /// The same, not waited for: nothing may be there.
+    /// A message of any thread, if one is there.
     Look,
     /// Adds one to the global.
     Count,

@@ -26,7 +26,7 @@ pub enum Letter {
         number: u64,
         reply: Reply,
     },
-    /// So many of its words are written down.
+    /// Number of its words that are written down.
     Written(u64),
     /// That thread has the messages below this number, and has lost those above.
     Again {

@@ -97,7 +97,7 @@ pub enum Act {
         number: u64,
         result: Bytes,
     },
-    /// So many words of the thread are written down.
+    /// Number of the thread's words that are written down.
     Written(u32, u64),
 }
 
@@ -165,11 +165,6 @@ impl Carrier {
             Act::Report { thread, number, result } => Some((*number, *thread, result)),
             _ => None,
         })
-    }
-
-    /// Number of partial results so far.
-    pub fn reported(&self) -> u64 {
-        self.reported
     }
 
     /// The state is on the disk, or could not be written and has to be again.
